@@ -280,7 +280,8 @@ TN_API uint32_t tn_grid_ranks(const tn_grid *grid);
 typedef struct tn_place { /* The position of a rank along each axis of a grid, from 0. */
     uint32_t tensor, data, pipeline;
 } tn_place;
-/* Return the place of a rank, and the rank of a place. */
+/* tn_grid_place returns the position of a rank along each axis; the function after it returns the
+ * rank at a position. */
 TN_API tn_place tn_grid_place(const tn_grid *grid, uint32_t rank);
 TN_API uint32_t tn_grid_rank(const tn_grid *grid, tn_place place);
 /* Returns the number of the group of ranks that differ from `rank` only along `axis`; 0 if these
@@ -479,7 +480,8 @@ typedef struct tn_cluster {
     double flops;       /* rate of a device in FLOP/s, for products in the type of the weights */
     double bytes_per_s; /* memory bandwidth of a device */
     double fast, slow;  /* bytes/s that a device sends: within its node, and to other nodes */
-    bool whole_sends;   /* each tensor rank sends the whole output of a stage, not only its share */
+    /* true: each tensor rank sends the whole output of a stage, not only its share */
+    bool whole_sends;
 } tn_cluster;
 /* The links of a node with eight A100: 300 GB/s inside, a network card of 25 GB/s per device. */
 #define TN_CLUSTER_INIT                                                                            \

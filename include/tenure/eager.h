@@ -59,7 +59,8 @@ typedef struct tn_evict_counts {
     double search_s;
     /* resident bytes, including scratch: at present, and at their peak */
     uint64_t bytes, peak_bytes;
-    uint64_t reach_bytes; /* with addresses: the highest byte that was ever in use */
+    /* highest byte of the arena that was ever in use; 0 if values have no addresses */
+    uint64_t reach_bytes;
     /* number of allocations for which enough bytes were free, but not contiguous */
     uint64_t hole_count;
     uint64_t hole_bytes; /* bytes that were evicted in addition for those allocations */
@@ -117,8 +118,8 @@ typedef struct tn_evict_options {
     const tn_context *context; /* services of the caller; NULL: those of the log */
     const char *policy;        /* name of the eviction policy; NULL: the default */
     uint64_t budget;           /* budget in bytes, including constants */
-    bool addresses;     /* values have addresses in one arena; false: only bytes are counted */
-    uint64_t alignment; /* with addresses: alignment of each value; 0: 64 */
+    bool addresses; /* true: values have addresses in one arena; false: only bytes are counted */
+    uint64_t alignment; /* alignment of each value, if values have addresses; 0: 64 */
     /* the simulation stops above this multiple of the plain cost; 0: it never stops early */
     double overhead_max;
     /* rate of the link to the host, for policies that swap; 0: there is no link */
@@ -126,7 +127,7 @@ typedef struct tn_evict_options {
     uint64_t host_bytes;       /* limit of the bytes on the host; 0: no limit */
     uint64_t move_bytes_per_s; /* rate of compaction in bytes per second; 0: 10^11 */
     uint64_t seed;
-    bool sample;      /* only sqrt(n) of n candidates are considered */
+    bool sample;      /* true: only sqrt(n) of n candidates are considered */
     bool time_search; /* whether counts.search_s is measured */
 } tn_evict_options;
 #define TN_EVICT_OPTIONS_INIT                                                                      \
@@ -140,12 +141,14 @@ typedef enum tn_evict_end {
 
 typedef struct tn_evict_outcome {
     tn_evict_end end;
-    uint32_t line;   /* line of the log at which the simulation ended; 0: it reached the end */
-    uint64_t needed; /* for FULL: bytes that would have sufficed for the step at `line` */
+    uint32_t line; /* line of the log at which the simulation ended; 0: it reached the end */
+    /* if the budget was too small (FULL): bytes that would have sufficed for the step at `line` */
+    uint64_t needed;
     uint64_t cost;   /* total cost: first runs, recomputations, swaps, moves */
     double overhead; /* cost / plain cost of the log; valid if the outcome is DONE */
     tn_evict_counts counts;
-    char message[400]; /* for FULL: a sentence that names the holders of the memory */
+    /* if the budget was too small (FULL): a sentence that names the holders of the memory */
+    char message[400];
 } tn_evict_outcome;
 
 /* Replays a log under a budget. Without addresses, DTR's policies give the same integers as DTR's
@@ -221,17 +224,20 @@ typedef struct tn_eager_options {
     const char *policy; /* name of the eviction policy; NULL: the default */
     tn_device *device; /* a device with host kernels; NULL: the interpreter creates a host device */
     uint32_t threads;  /* number of threads of oneDNN; 0: 1 */
-    /* use only Tenure's own loops, without oneDNN: results have the same bits on every machine */
+    /* true: use only Tenure's own loops, without oneDNN, so that results have the same bits on
+     * every machine */
     bool plain;
-    bool poison;  /* fill unused memory and check it; a stray write is E_CONFLICT. This is slow */
-    bool no_tape; /* no tape is kept, because gradients will not be requested */
-    bool record;  /* the run is recorded, for tn_eager_recorded and tn_eager_log */
-    /* Costs of operators are modelled from their arithmetic and bytes instead of measured, so that
-     * a policy makes the same decisions in every run. */
+    /* true: fill unused memory and check it; a stray write fails with E_CONFLICT. This is slow */
+    bool poison;
+    bool no_tape; /* true: no tape is kept, because gradients will not be requested */
+    bool record;  /* true: the run is recorded, for tn_eager_recorded and tn_eager_log */
+    /* If true, costs of operators are modelled from their arithmetic and bytes instead of measured,
+     * so that a policy makes the same decisions in every run. */
     bool model_costs;
-    bool all_candidates; /* policies consider all tensors, including small ones */
+    bool all_candidates; /* true: policies consider all tensors, including small ones */
     uint64_t seed;       /* seed of the random numbers of operators */
-    bool find_least; /* the bound of tn_eager_least is computed; costs O(tensors) per operator */
+    /* true: the bound of tn_eager_least is computed; costs O(tensors) per operator */
+    bool find_least;
 } tn_eager_options;
 #define TN_EAGER_OPTIONS_INIT                                                                      \
     TN_INIT(tn_eager_options, TN_SET(struct_size, sizeof(tn_eager_options)))

@@ -115,8 +115,8 @@ typedef struct tn_embedding_options {
     uint32_t sample;      /* number of residents that the policy `sampled` compares; 0: 16 */
     uint64_t seed;        /* seed of the samples that the policy `sampled` draws */
     bool read_only;
-    /* The kernel decides when writes reach the disk. The table then survives the end of the
-     * process, but not of the machine. */
+    /* If true, the kernel decides when writes reach the disk. The table then survives the end of
+     * the process, but not of the machine. */
     bool unsynced;
 } tn_embedding_options;
 #define TN_EMBEDDING_OPTIONS_INIT                                                                  \
@@ -158,7 +158,7 @@ typedef struct tn_embedding_batch {
     const uint32_t *bags;
     uint32_t bag_count;
     const float *weights; /* [row_count] factor of each row in its sum; NULL: 1 */
-    bool mean; /* each sum is divided by the number of rows in its bag (0 for an empty bag) */
+    bool mean; /* true: each sum is divided by the number of rows in its bag (0 for an empty bag) */
 } tn_embedding_batch;
 
 typedef struct tn_embedding_step {

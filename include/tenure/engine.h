@@ -203,7 +203,7 @@ typedef struct tn_kernels_options {
     const tn_context *context;
     /* number of threads of oneDNN, for which kernels are chosen and sized; 0: 1 */
     uint32_t threads;
-    bool plain; /* use only Tenure's own loops, without oneDNN */
+    bool plain; /* true: use only Tenure's own loops, without oneDNN */
     /* Kernels of another graph, or NULL. Their prepared data is used again for identical operators
      * (the same model with recomputation or in another order). `threads` and `plain` are taken from
      * the given kernels. The given kernels need not outlive the new ones, but their context
@@ -288,9 +288,9 @@ typedef struct tn_engine_options {
                       uint64_t size, tn_error *error);
     void *self;
     uint64_t seed; /* seed for operators that draw random numbers and have no seed of their own */
-    /* Check for stray writes. Released bytes are filled with NaNs, which must be unchanged when a
-     * buffer is next defined there; the bytes between buffers must be unchanged, too. A violation
-     * ends the run with E_CONFLICT. */
+    /* If true, check for stray writes. Released bytes are filled with NaNs, which must be unchanged
+     * when a buffer is next defined there; the bytes between buffers must be unchanged, too. A
+     * violation ends the run with E_CONFLICT. */
     bool poison;
     /* Name of a pool of `pool_capacity` bytes that is the arena. Each buffer is then allocated at
      * its first step and freed after its last. NULL: buffers have the offsets of the layout. */
@@ -300,7 +300,7 @@ typedef struct tn_engine_options {
      * are copied to the host, and back when a step accesses them; the run waits for each copy.
      * Only for programs of one stream without control flow or copies, and not with `poison` */
     bool on_demand;
-    bool warm;       /* write every page of the arena first, so that the first run is not slower */
+    bool warm; /* true: write every page of the arena first, so that the first run is not slower */
     tn_trace *trace; /* trace that records the events of runs, or NULL; must outlive the engine */
     /* limit of the bytes for swapped tensors, wherever they are kept; 0: no limit */
     uint64_t host_capacity;
@@ -327,8 +327,8 @@ typedef struct tn_engine_options {
                        bool *found, tn_error *error);
     const char *forms_folder;
     double storage_bytes_per_s; /* limit of the rate of reads from files; 0: no limit */
-    /* Data that was read from files may stay in the page cache. False: the arena is the only memory
-     * for it. */
+    /* true: data that was read from files may stay in the page cache. false: the arena is the only
+     * memory for it */
     bool storage_cache;
     /* A tensor that a lossy codec would change by more than this relative error (tn_engine_loss) is
      * kept on the host without encoding. 0: no limit. */
@@ -575,8 +575,8 @@ typedef struct tn_setup_stream {
     uint64_t budget;    /* bytes for all memory of the device (tn_setup_needs.total) */
     double bytes_per_s; /* read rate of the weight file in bytes per second; above 0 */
     double latency_s;   /* latency of one read */
-    /* operators with weights too large for the budget may run as tiles, so that their weights are
-     * read in slices; not together with the caller's own costs, kernels or program */
+    /* true: operators with weights too large for the budget may run as tiles, so that their weights
+     * are read in slices; not together with the caller's own costs, kernels or program */
     bool parts;
 } tn_setup_stream;
 
@@ -590,45 +590,46 @@ typedef struct tn_setup_options {
     const tn_context *context;
     /* options of the stage REWRITE; NULL: the graph is not rewritten */
     const tn_rewrite_options *rewrite;
-    /* for the stage KERNELS: plan the graph alone, with scratch bytes by the operators' rules,
+    /* true: the stage KERNELS plans the graph alone, with scratch bytes by the operators' rules and
      * static tensors in plain layout; the compiled model cannot be opened */
     bool no_kernels;
     const tn_kernels_options *kernels; /* options of the stage KERNELS; NULL: defaults */
     /* kernels of the (rewritten) graph to use; they must outlive the compiled model. NULL: kernels
      * are created */
     const tn_kernels *given_kernels;
-    /* options of the stage ORDER; `memory` is filled in by the library. Without the caller's own
-     * program, candidate orders are compared by their layouts, as in tn_program_plan */
+    /* options of the stage ORDER; the library sets the member `memory` itself. Without the caller's
+     * own program, candidate orders are compared by their layouts, as in tn_program_plan */
     const tn_program_options *program;
     /* program to use, of the graph as it runs, from a pass; it must outlive the compiled model */
     const tn_program *given_program;
-    /* options of the stage RECOMPUTE; NULL, or share 0: nothing is recomputed. `memory` is filled
-     * in by the library. The stage recomputes tensors within a work budget (search.h). Candidate
-     * orders are then compared by their live bytes */
+    /* options of the stage RECOMPUTE; NULL, or share 0: nothing is recomputed. The library sets the
+     * member `memory` itself. The stage recomputes tensors within a work budget (search.h).
+     * Candidate orders are then compared by their live bytes */
     const tn_recompute_options *recompute;
-    /* use the fastest kernel for every operator, regardless of its scratch. If false, the stage
-     * SCRATCH makes an operator with scratch memory that raises the peak run as tiles
+    /* true: use the fastest kernel for every operator, regardless of its scratch. If false, the
+     * stage SCRATCH makes an operator with scratch memory that raises the peak run as tiles
      * (tn_kernels_way), which is a little slower. The stage does this neither where operators run
      * concurrently nor with `without_reuse` */
     bool fastest;
     /* options of the stage FIT; NULL, or budget 0: no budget. If the plan needs more than the
      * budget, the stage finds the fastest program within it (fit.h), starting from the program of
      * ORDER, with occupancy and layout. Not with `without_reuse` or `unplanned`. The budget covers
-     * all memory of the device (tn_setup_needs.total); `fixed_bytes`, `memory` and `plan` are
-     * filled in by the library */
+     * all memory of the device (tn_setup_needs.total). The library sets the members
+     * `fixed_bytes`, `memory` and `plan` itself */
     const tn_fit_options *fit;
     /* costs of the graph as it runs; read during the call. NULL: measured when needed; without
      * kernels, modelled for a machine that does eight operations in the time it moves one byte */
     const tn_costs *costs;
-    /* options of the stage OCCUPY; with kernels, `workspaces` is filled in by the library */
+    /* options of the stage OCCUPY. If there are kernels, the library sets the member `workspaces`
+     * itself */
     const tn_occupancy_options *memory;
-    /* place of static memory; with ARENA and FIRST, `statics` of the occupancy options are filled
-     * in by the library */
+    /* place of static memory. With ARENA and FIRST, the library sets the member `statics` of the
+     * occupancy options itself */
     tn_static_place statics;
-    bool without_reuse;          /* give every tensor memory of its own: the baseline for plans */
+    bool without_reuse; /* true: give every tensor memory of its own, as a baseline for plans */
     const tn_plan_options *plan; /* options of the stage PLAN, for the layout; NULL: defaults */
-    /* make no layout, for a pool or a layout made elsewhere. Candidate orders are then compared by
-     * their live bytes */
+    /* true: make no layout, for a pool or a layout made elsewhere. Candidate orders are then
+     * compared by their live bytes */
     bool unplanned;
     /* for the stage DIVIDE, which comes after FIT; NULL: one rank. The divided program has the
      * graph of the whole program; it may add communication instructions and reorder the others */
@@ -855,7 +856,7 @@ TN_API TN_CHECKED tn_status tn_setup_zeros(const tn_setup *setup, const tn_engin
  * is used.
  *
  * costs    of tn_setup_graph; NULL: measured now (E_INVALID: there are no kernels)
- * options  NULL: defaults; `costs`, `again` and `occupancy` are filled in
+ * options  NULL: defaults. The library sets the members `costs`, `again` and `occupancy` itself
  * Errors: those of tn_simulate and tn_costs_measure; E_INVALID (costs of another graph). */
 TN_API TN_CHECKED tn_status tn_setup_predict(const tn_setup *setup, const tn_costs *costs,
                                              const tn_simulate_options *options,

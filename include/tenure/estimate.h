@@ -37,16 +37,16 @@ typedef struct tn_transformer {
     /* number of learned position embeddings; 0: the model has no such embeddings */
     uint64_t position_rows;
     uint64_t types; /* number of token type embeddings (BERT) */
-    bool gated;     /* the inner layer has three matrices (LLaMA) */
-    bool rms_norm;  /* normalisation has no bias (LLaMA) */
+    bool gated;     /* true: the inner layer has three matrices (LLaMA) */
+    bool rms_norm;  /* true: normalisation has no bias (LLaMA) */
     /* Products without a bias: those of query, key and value; the output product of attention;
      * those of the inner layer. LLaMA has no biases. */
     bool no_query_bias, no_output_bias, no_inner_bias;
-    bool query_norm;     /* query and key are normalised per head (Qwen3) */
-    bool embedding_norm; /* an additional normalisation follows the embeddings (BLOOM) */
-    bool pooled;         /* an additional product follows the last layer (BERT) */
-    bool no_dropout;     /* training stores no dropout masks */
-    bool untied;         /* the output matrix is not tied to the embeddings */
+    bool query_norm;     /* true: query and key are normalised per head (Qwen3) */
+    bool embedding_norm; /* true: an additional normalisation follows the embeddings (BLOOM) */
+    bool pooled;         /* true: an additional product follows the last layer (BERT) */
+    bool no_dropout;     /* true: training stores no dropout masks */
+    bool untied;         /* true: the output matrix is not tied to the embeddings */
     uint64_t spare[4];   /* reserved for later fields: 0 (status.h) */
 } tn_transformer;
 
@@ -123,7 +123,7 @@ typedef enum tn_release_policy {
     X(ACTIVATIONS, "activations")         /* inputs, outputs, all computed tensors */          \
     X(WORKSPACE, "workspace")             /* scratch memory of operators */                    \
     X(OVERHEAD, "overhead")               /* fragmentation, rounding, reserved and unused */   \
-    X(RUNTIME, "runtime")                 /* kept by the runtime for itself */
+    X(RUNTIME, "runtime") /* memory that the runtime keeps for itself */
 /* The phases of a run, in the form X(name, text, meaning) */
 #define TN_PHASE_TABLE(X)                                                                      \
     X(LOAD, "load", "everything is loaded, nothing has run")                                   \
@@ -168,7 +168,7 @@ typedef struct tn_estimate_options {
     const struct tn_static_block *statics;
     uint32_t static_count;
     uint64_t runtime; /* bytes that the runtime keeps for itself */
-    /* optimizer state is allocated by the first update, not when the program is loaded */
+    /* true: optimizer state is allocated by the first update, not when the program is loaded */
     bool late_state;
 } tn_estimate_options;
 #define TN_ESTIMATE_OPTIONS_INIT                                                                   \
@@ -294,7 +294,7 @@ typedef struct tn_large { /* A transformer and the settings of its training. */
     uint64_t micro;    /* number of sequences per micro-batch; 0: 1 */
     uint64_t tensor, pipeline, data; /* number of ranks in each direction; 0: 1 */
     uint64_t interleave;             /* groups of layers per stage (interleaved pipeline); 0: 1 */
-    /* operators between the products are also divided over the tensor ranks */
+    /* true: operators between the products are also divided over the tensor ranks */
     bool sequence_parallel;
     tn_shard shard; /* state that is sharded among data-parallel ranks */
     tn_recompute recompute;

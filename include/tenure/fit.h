@@ -137,12 +137,12 @@ typedef struct tn_fit_options {
     /* Options for layouts; NULL: defaults. The capacity in the options is not read. If they name no
      * planner, the planner is "fast". */
     const tn_plan_options *plan;
-    /* The budget is for the bytes that are live at once, without regard to addresses, as problems
-     * count bytes. A layout is still made and reported. */
+    /* If true, the budget is for the bytes that are live at once, without regard to addresses, as
+     * problems count bytes. A layout is still made and reported. */
     bool live;
-    /* Accept any program that fits, found quickly, for callers that only need to know whether one
-     * exists. If none is found, the smallest program is not searched for, and the result has no
-     * program. */
+    /* If true, accept any program that fits, found quickly, for callers that only need to know
+     * whether one exists. If none is found, the smallest program is not searched for, and the
+     * result has no program. */
     bool any;
     /* seed and work limit of the search; work_limit 0: the search ends at its own limit */
     uint64_t seed, work_limit;
@@ -189,7 +189,7 @@ typedef struct tn_fit_result {
     uint64_t work;     /* effort of the search; deterministic */
     double seconds;    /* wall time of the search */
     uint32_t rounds;   /* number of times that the pass was called */
-    bool stopped;      /* a limit or the caller ended the search early */
+    bool stopped;      /* true: a limit or the caller ended the search early */
     uint64_t spare[8]; /* reserved for later fields: 0 (status.h) */
 } tn_fit_result;
 
@@ -291,8 +291,8 @@ typedef struct tn_fit_request {
      * that plan fits. */
     bool timed;
     bool no_hints; /* whether the search for hints is omitted */
-    /* The budget is for the arena alone; weights are not counted. Claims and hints then also count
-     * the arena alone, and weights are not streamed. */
+    /* If true, the budget is for the arena alone; weights are not counted. Claims and hints then
+     * also count the arena alone, and weights are not streamed. */
     bool arena;
     double hint_seconds; /* processor time in seconds for each hint; 0: 10 */
     /* With SPLIT: limit of the additional work, as a share of the graph's work
@@ -334,7 +334,7 @@ typedef struct tn_fit_answer {
     uint32_t techniques;
     uint32_t allowed;             /* TN_FIT_* */
     uint64_t budget, host_budget; /* budgets in bytes, as given in the request */
-    /* with request.arena: bytes outside the arena, which no number in the answer counts */
+    /* if request.arena is set: bytes outside the arena, which no number in the answer counts */
     uint64_t apart;
     /* [claim_count] claims, in the order in which the sets of techniques were tried */
     tn_claim claims[TN_CLAIMS_MAX];

@@ -115,7 +115,7 @@ typedef struct tn_payload {
 
 /* The place of a tensor's plain bytes in a file, for callers that read them on demand. */
 typedef struct tn_file_range {
-    const char *path; /* path of the file; owned by the function that filled in the range */
+    const char *path; /* path of the file; the function that returned the range owns it */
     uint64_t offset, size;
 } tn_file_range;
 
@@ -162,12 +162,14 @@ typedef enum tn_attr_type {
 typedef struct tn_attr {
     const char *name;
     tn_attr_type type;
-    uint32_t count;             /* number of ints, floats or strings; 1 for other types */
-    const int64_t *ints;        /* for INT and INTS */
-    const double *floats;       /* for FLOAT and FLOATS */
-    const char *const *strings; /* for STRING and STRINGS; each string ends with NUL */
-    tn_tensor_id tensor;        /* for TENSOR: the id of a tensor of kind constant */
-    tn_block_id block;          /* for BLOCK: the id of the block */
+    uint32_t count;       /* number of ints, floats or strings; 1 for other types */
+    const int64_t *ints;  /* the value of an attribute of type INT or INTS */
+    const double *floats; /* the value of an attribute of type FLOAT or FLOATS */
+    /* the value of an attribute of type STRING or STRINGS; each string ends with NUL */
+    const char *const *strings;
+    /* the value of an attribute of type TENSOR: the id of a tensor of kind constant */
+    tn_tensor_id tensor;
+    tn_block_id block; /* the value of an attribute of type BLOCK: the id of the block */
 } tn_attr;
 
 typedef struct tn_op {
@@ -233,7 +235,7 @@ typedef struct tn_op_spec {
 TN_API TN_CHECKED tn_status tn_graph_create(const tn_context *context, tn_graph **graph,
                                             tn_error *error);
 TN_API void tn_graph_destroy(tn_graph *graph); /* Destroys a graph; NULL has no effect. */
-/* Returns the context of the graph, with all defaults filled in. The context lives as long as the
+/* Returns the context of the graph, in which every default is set. The context lives as long as the
  * graph. */
 TN_API const tn_context *tn_graph_context(const tn_graph *graph);
 
@@ -414,9 +416,9 @@ typedef struct tn_import_options {
     uint32_t parameter_count;
     /* format that is assumed for activations of rank 4 and 5, except graph inputs and outputs */
     tn_format format;
-    /* Variable tensors (.tflite) become parameters, outside the arena. Runtimes store variable
-     * tensors separately, and TensorFlow Lite Micro would place its own buffers over variable
-     * tensors that a plan puts into the head of the arena. */
+    /* If true, variable tensors (.tflite) become parameters, outside the arena. Runtimes store
+     * variable tensors separately, and TensorFlow Lite Micro would place its own buffers over
+     * variable tensors that a plan puts into the head of the arena. */
     bool variables_outside;
     const tn_input_value *values;
     uint32_t value_count;
@@ -425,8 +427,8 @@ typedef struct tn_import_options {
      * gets the batch, too. 0: the batch that the file and `dims` state. E_INVALID if that input is
      * a single sample, [channels, height, width], from which the graph itself makes a batch. */
     int64_t batch;
-    /* Operators of a .pt2 program stay PyTorch's own: views share the storage of their operand, as
-     * in PyTorch, and the graph can be planned but neither trained nor run. */
+    /* If true, operators of a .pt2 program stay PyTorch's own: views share the storage of their
+     * operand, as in PyTorch, and the graph can be planned but neither trained nor run. */
     bool keep_aten;
 } tn_import_options;
 

@@ -326,9 +326,9 @@ typedef struct tn_llm {
     /* Unknown keys, separated by commas. If such a key changes the number of parameters, that
      * change is not counted. */
     char unread[400];
-    /* The model may need more memory than is counted: a key of a config.json or the architecture of
-     * a .gguf file is not known, or a file next to it is not counted. A total below a limit then
-     * proves nothing. */
+    /* If true, the model may need more memory than is counted: a key of a config.json or the
+     * architecture of a .gguf file is not known, or a file next to it is not counted. A total below
+     * a limit then proves nothing. */
     bool unproved;
     /* a conservative assumption that was made, as a sentence; empty: no assumption was needed */
     char note[200];
@@ -407,13 +407,13 @@ typedef struct tn_llm_options {
     /* bytes of the weights if they are known, as from a file; 0: they are counted */
     uint64_t weight_bytes;
     tn_weight_type cache_type; /* element type of the cache; TN_WEIGHT_TYPE_COUNT: bf16 */
-    bool keep_all;             /* layers with a window keep all tokens, as some runtimes do */
-    bool extra;                /* layers that predict further tokens are included */
+    bool keep_all;             /* true: layers with a window keep all tokens, as some runtimes do */
+    bool extra;                /* true: layers that predict further tokens are included */
     tn_llm_runtime runtime;
     /* number of equal devices that share the model; 0: 1. With several devices the estimate is that
      * of the fullest device */
     uint32_t devices;
-    /* each device stores a section of every matrix; false: each device stores whole layers */
+    /* true: each device stores a section of every matrix; false: each device stores whole layers */
     bool by_tensor;
     uint64_t host_layers; /* this number of first layers stays in host memory, with their cache */
     /* in this number of first layers the routed experts stay in host memory */

@@ -45,15 +45,18 @@ typedef struct tn_object_record {
     /* the size; its meaning depends on the kind; the product of the extents is below 2^63 */
     uint64_t size[TN_SIZE_RANK_MAX];
     int64_t first, last; /* live range [first, last), first < last */
-    uint64_t alignment;  /* a power of two, for tn_objects_offsets; 0: 1 */
+    uint64_t alignment;  /* alignment, a power of two, for tn_objects_offsets; 0: 1 */
 } tn_object_record;
 
 /* Adjacency lists of a graph: the neighbours of vertex v are target[begin[v]] ... target[begin[v +
  * 1] - 1]. */
 typedef struct tn_edges {
     uint32_t vertex_count;
-    const uint32_t *begin;  /* [vertex_count + 1], rising, begin[0] == 0 */
-    const uint32_t *target; /* [begin[vertex_count]], each below vertex_count */
+    /* [vertex_count + 1] where the neighbours of each vertex begin in `target`; begin[0] is 0, and
+     * the numbers never fall */
+    const uint32_t *begin;
+    /* [begin[vertex_count]] the neighbours, each a number below vertex_count */
+    const uint32_t *target;
 } tn_edges;
 
 /* An assignment of records to objects, and how close to optimal the assignment is known to be. */
@@ -62,7 +65,8 @@ typedef struct tn_objects {
     uint64_t (*size)[TN_SIZE_RANK_MAX]; /* [object_count] */
     uint32_t record_count, object_count;
     tn_size_kind kind;
-    uint64_t total;       /* bytes (elements) of all objects */
+    /* sum of the sizes of all objects: bytes, or elements for kinds with several extents */
+    uint64_t total;
     uint64_t lower_bound; /* sum of the positional maximums: no assignment needs less */
     tn_verdict verdict;   /* OPTIMAL if total == lower_bound */
     const char *strategy; /* name of the strategy that found the assignment; a static string */

@@ -51,10 +51,12 @@ typedef struct tn_online tn_online;
 
 typedef struct tn_online_options {
     size_t struct_size;
-    const tn_context *context; /* NULL, or must outlive the call of tn_online_destroy */
-    const char *policy;        /* NULL: "capuchin", the only one */
-    uint64_t budget;           /* bytes on the device, static memory included; required */
-    double link_bytes_per_s;   /* speed of copies to and from the host, each way; required */
+    /* services of the caller; NULL: defaults; must outlive the call of tn_online_destroy */
+    const tn_context *context;
+    const char *policy; /* name of the policy; NULL: "capuchin", the only one */
+    /* budget in bytes for all memory on the device, static memory included; required */
+    uint64_t budget;
+    double link_bytes_per_s; /* rate of copies to and from the host, in each direction; required */
     /* NULL, or the options that made the set-up; `memory`, `plan` and `rules` are read until the
      * second iteration. They must keep static memory outside of the arena. */
     const tn_setup_options *setup;
@@ -70,26 +72,32 @@ typedef struct tn_online_options {
     TN_INIT(tn_online_options, TN_SET(struct_size, sizeof(tn_online_options)))
 
 typedef struct tn_online_iteration {
-    bool guided;          /* false: passive */
-    double seconds;       /* of the iteration */
-    double stall_seconds; /* of these: waiting for copies */
-    double make_seconds;  /* before it: making the program and the engine; 0: they were kept */
-    uint64_t out_bytes, in_bytes; /* copied to the host and back */
-    uint32_t evictions;           /* passive: buffers that left the arena */
-    uint32_t copies, late; /* guided: copies back; of these, unfinished at their back-access */
-    uint32_t moved;        /* in-triggers that moved earlier before this iteration */
+    bool guided;          /* true: a policy's program ran; false: the iteration was passive */
+    double seconds;       /* wall time of the iteration */
+    double stall_seconds; /* section of `seconds` in which the run waited for copies */
+    /* seconds before the iteration for making a new program and engine; 0: both were kept */
+    double make_seconds;
+    uint64_t out_bytes, in_bytes; /* bytes copied to the host, and bytes copied back */
+    /* for a passive iteration: number of buffers that were evicted from the arena */
+    uint32_t evictions;
+    /* for a guided iteration: number of copies back from the host, and of those that were not
+     * complete when the tensor was accessed */
+    uint32_t copies, late;
+    /* number of copies back that were moved to an earlier start before this iteration */
+    uint32_t moved;
 } tn_online_iteration;
 
 typedef struct tn_online_usage {
     uint64_t budget;
-    uint64_t peak;      /* the most bytes that were allocated on the device at once */
-    uint64_t host_peak; /* the most host bytes for swapped tensors, of all iterations */
+    uint64_t peak;      /* largest number of bytes that were allocated on the device at one time */
+    uint64_t host_peak; /* largest number of host bytes for swapped tensors in any iteration */
     uint64_t iterations;
-    uint64_t settled; /* number of the last iteration with a new program, from 0 */
-    bool guided;      /* a policy's program is running */
-    uint32_t swapped; /* tensors by decision of the policy */
+    uint64_t settled; /* number, from 0, of the last iteration that began with a new program */
+    bool guided;      /* true: a policy's program is running */
+    uint32_t swapped; /* number of tensors that the policy swaps */
     uint32_t recomputed;
-    double link_bytes_per_s; /* as measured by the first iteration, the slower way */
+    /* rate of the link as the first iteration measured it, in the slower direction */
+    double link_bytes_per_s;
 } tn_online_usage;
 
 /* Opens the first engine, for passive mode, on a device of its own.
@@ -102,7 +110,7 @@ typedef struct tn_online_usage {
 TN_API TN_CHECKED tn_status tn_online_create(const tn_setup *setup,
                                              const tn_online_options *options, tn_online **online,
                                              tn_error *error);
-TN_API void tn_online_destroy(tn_online *online); /* NULL is fine */
+TN_API void tn_online_destroy(tn_online *online); /* NULL has no effect */
 
 /* Runs one iteration, with the arguments of tn_engine_run. If the program changes before it, a new
  * engine continues with the static memory of the last one.
@@ -111,9 +119,11 @@ TN_API TN_CHECKED tn_status tn_online_run(tn_online *online, const tn_array *inp
                                           uint32_t input_count, tn_array *outputs,
                                           uint32_t output_count, tn_error *error);
 
-/* The current engine, for static memory and measurements; the next iteration may replace it. */
+/* Returns the current engine, for access to static memory and for measurements. The next iteration
+ * may replace it. */
 TN_API tn_engine *tn_online_engine(tn_online *online);
-/* The iterations so far, [*count]: the first 1,000, and the last one. */
+/* Returns the measurements of the iterations so far, and their number in *count: the first 1,000,
+ * and the last one. */
 TN_API const tn_online_iteration *tn_online_iterations(const tn_online *online, uint32_t *count);
 TN_API void tn_online_measure(const tn_online *online, tn_online_usage *usage);
 

@@ -75,9 +75,9 @@ typedef struct tn_pool_options {
      * the callback must not call the pool. NULL: memory is never returned */
     void (*release)(void *self, uint64_t offset, uint64_t size);
     void *release_self;
-    /* The owner provides memory only for blocks in use, so unused bytes of the range cost nothing.
-     * `iteration` then places a plan above all blocks in use if a plan around them would exceed the
-     * bytes that may be reserved. `reserved` then does not measure memory */
+    /* If true, the owner provides memory only for blocks in use, so unused bytes of the range cost
+     * nothing. `iteration` then places a plan above all blocks in use if a plan around them would
+     * exceed the bytes that may be reserved. `reserved` then does not measure memory */
     bool is_sparse;
     /* settings of the technique `caching`; NULL: PyTorch's defaults */
     const struct tn_pool_caching *caching;

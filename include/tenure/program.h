@@ -29,9 +29,10 @@ typedef struct tn_view {
     /* the tensor with the memory: an input, or the tensor attribute of a Constant; TN_NONE: the
      * output is not a view */
     tn_tensor_id source;
-    /* the operator is an alias by definition (aten::view, relu_), so the output must be a view */
+    /* true: the operator is an alias by definition (aten::view, relu_), so the output must be a
+     * view */
     bool must;
-    bool whole;      /* the offset is not known: the view keeps all bytes of `source` live */
+    bool whole; /* true: the offset is not known, so the view keeps all bytes of `source` live */
     uint64_t offset; /* bytes from the start of `source` to the view; 0 if `whole` */
 } tn_view;
 /* Whether output `output` can be or must be a view of an input. */
@@ -313,7 +314,7 @@ typedef struct tn_region {
     tn_op_id op;
     tn_block_id block;
     uint32_t first, last;
-    /* the region is the body of a loop: tensors that it reads from outside stay live until
+    /* true: the region is the body of a loop, so tensors that it reads from outside stay live until
      * `last` */
     bool repeats;
 } tn_region;
@@ -347,10 +348,12 @@ TN_API TN_CHECKED tn_status tn_program_create(const tn_graph *graph,
 
 typedef struct tn_program_streams_options {
     size_t struct_size;
-    uint32_t count;            /* streams, from 1 to TN_STREAM_MAX */
+    uint32_t count;            /* number of streams, from 1 to TN_STREAM_MAX */
     const uint32_t *stream_of; /* [operators] the caller's choice; TN_NONE: chosen. NULL: all are
                                 * chosen */
-    const uint64_t *times; /* [operators] picoseconds; NULL: estimated from operations and bytes */
+    /* [operators] time of each operator in picoseconds; NULL: estimated from operations and
+     * bytes */
+    const uint64_t *times;
 } tn_program_streams_options;
 #define TN_PROGRAM_STREAMS_OPTIONS_INIT                                                            \
     TN_INIT(tn_program_streams_options,                                                            \
@@ -373,10 +376,11 @@ TN_API TN_CHECKED tn_status tn_program_on_streams(const tn_program *program,
                                                   tn_program **made, tn_error *error);
 
 typedef struct tn_program_streams_report {
-    uint32_t streams;   /* streams that run operators */
-    uint32_t waits;     /* instructions that wait for another stream */
+    uint32_t streams;   /* number of streams that run operators */
+    uint32_t waits;     /* number of instructions that wait for another stream */
     uint64_t serial_ps; /* time of all operators one after the other, in picoseconds */
-    uint64_t total_ps;  /* time on the streams, if nothing but the waits delays them */
+    /* time of the program on its streams, if only the waits between streams delay it */
+    uint64_t total_ps;
 } tn_program_streams_report;
 /* Computes the time of a program on its streams. Only operators take time; `times` are as in
  * tn_program_streams_options. Errors: E_NO_MEMORY. Cost: O(instructions). */
@@ -443,7 +447,7 @@ typedef struct tn_program_order {
     const char *name;
     uint64_t peak;  /* live bytes at the peak step; 0: not computed */
     uint64_t bound; /* lower bound: no order of these operators needs fewer bytes; 0: not known */
-    bool proved;    /* peak == bound: no order of these operators is better */
+    bool proved;    /* true: peak == bound, so no order of these operators is better */
 } tn_program_order;
 TN_API tn_program_order tn_program_order_of(const tn_program *program);
 /* Names and summaries of the orders, for lists and --help; without "auto". */
@@ -488,15 +492,16 @@ typedef struct tn_occupancy_options {
     /* [operator count] scratch bytes of the kernels (tn_kernels_workspaces); NULL: the scratch
      * bytes of tn_op_workspace. Read only during the call */
     const uint64_t *workspaces;
-    /* inputs of a concatenation are written directly into its output, if that raises the live bytes
-     * of no step; with TN_INPLACE_CLAIMED: if the claims say so */
+    /* true: inputs of a concatenation are written directly into its output, if that raises the live
+     * bytes of no step. With TN_INPLACE_CLAIMED, the claims decide instead */
     bool fuse_concat;
     /* [static_count] static memory in the arena: one body per block, in this order after all other
      * bodies, live in every step. Tensors that the program fetches (FETCH) are live from the FETCH
      * on, in the bytes of their block. static_count 0: static tensors are not in the arena */
     const struct tn_static_block *statics;
     uint32_t static_count;
-    bool statics_first; /* static blocks are pinned one after another from the start of the arena */
+    /* true: static blocks are pinned one after another from the start of the arena */
+    bool statics_first;
     /* [operator count] scratch bytes of operators that run a second time in another form
      * (tn_kernels_workspaces_again); NULL: the scratch bytes of the first time */
     const uint64_t *workspaces_again;
@@ -543,8 +548,10 @@ typedef struct tn_life {
     /* for VIEW and INPLACE: the tensor that had the memory first; for FUSED: the first input that
      * lies in it; otherwise TN_NONE */
     tn_tensor_id source;
-    bool whole; /* the live range is a view at an unknown offset: it keeps the whole body live */
-    /* the live range is a block of static memory; `op` is then the operator of a packed form */
+    /* true: the live range is a view at an unknown offset, so it keeps the whole body live */
+    bool whole;
+    /* true: the live range is a block of static memory; `op` is then the operator of a packed
+     * form */
     bool is_static;
 } tn_life;
 

@@ -88,10 +88,11 @@ typedef struct tn_report_mark {
 
 /* A request that failed because the device was full. Everything is borrowed. */
 typedef struct tn_report_oom {
-    int64_t time;                 /* time of the request, on the time axis of the problem */
-    uint64_t wanted;              /* bytes of the request */
-    uint64_t requested, reserved; /* at that time: bytes in use, and bytes of segments */
-    uint64_t device_free;         /* bytes that were free on the device at that time */
+    int64_t time;    /* time of the request, on the time axis of the problem */
+    uint64_t wanted; /* bytes of the request */
+    /* bytes in use at the time of the request, and bytes of segments at that time */
+    uint64_t requested, reserved;
+    uint64_t device_free; /* bytes that were free on the device at that time */
 } tn_report_oom;
 
 /* An option that affected the plan: its name on the command line without dashes, and its value as

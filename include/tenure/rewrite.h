@@ -118,8 +118,8 @@ typedef enum tn_rewrite_use {
 typedef struct tn_rewrite_options {
     size_t struct_size;
     const tn_context *context;
-    bool no_fuse;    /* do not fuse operators; then tensors keep their ids, too */
-    bool no_formats; /* keep the layout of the file for activations (NCHW) */
+    bool no_fuse;    /* true: do not fuse operators; then tensors keep their ids, too */
+    bool no_formats; /* true: keep the layout of the file for activations (NCHW) */
     /* names of rewrites to omit, separated by commas; NULL: no rewrite is omitted */
     const char *without;
     tn_rewrite_use use;
@@ -183,9 +183,10 @@ typedef struct tn_split_region {
     tn_op_id first, last;
     uint32_t axes[TN_SPLIT_AXES];  /* axes of output 0 of `last` along which the region is split */
     uint32_t parts[TN_SPLIT_AXES]; /* number of tiles along each axis; 0 and 1: not split */
-    bool keep; /* halos are kept from tile to tile (one axis only); otherwise they are recomputed */
-    /* slices of constants become constants of their own, so that each can be streamed separately
-     * (search.h); otherwise the constant stays whole and is sliced in a run */
+    /* true: halos are kept from tile to tile (one axis only); otherwise they are recomputed */
+    bool keep;
+    /* true: slices of constants become constants of their own, so that each can be streamed
+     * separately (search.h); otherwise the constant stays whole and is sliced in a run */
     bool slices;
 } tn_split_region;
 
@@ -237,16 +238,16 @@ typedef struct tn_split_options {
     /* [operators] scratch bytes of the operators' kernels; NULL: those of the operators' rules.
      * Read only during the call */
     const uint64_t *workspaces;
-    /* for run times that cannot place tiles directly into a result: slices and concatenations
-     * copy */
+    /* true: slices and concatenations copy, for run times that cannot place tiles directly into a
+     * result */
     bool copies;
     uint32_t byte_flops; /* number of operations in the time that one byte moves; 0: 8 */
     /* [operators] persistent bytes of each copy of an operator, in addition to live bytes; NULL: no
      * such bytes. Read only during the call */
     const uint64_t *kept;
     uint64_t move_kept; /* persistent bytes of an operator that only moves elements */
-    /* the search may also recompute, as tiles, tensors with late readers (a skip connection); not
-     * with `copies` or `kept` */
+    /* true: the search may also recompute, as tiles, tensors with late readers (a skip connection);
+     * not with `copies` or `kept` */
     bool again;
     uint64_t work_limit; /* limit of the number of regions to price; 0: no limit; deterministic */
     /* limit of the wall time; 0: no limit. With it the search can only end earlier */
@@ -499,10 +500,10 @@ typedef struct tn_export_options {
      * the smallest candidate within the work budget is chosen. */
     double share;
     uint32_t byte_flops;    /* number of operations in the time of copying one byte; 0: 2 */
-    tn_micro_options micro; /* for .tflite: the runtime that the arena is for */
-    bool plan;              /* for .tflite: plan the arena, and write the plan into the file */
-    /* For .tflite: count only tensors and scratch, for applications that give the kept data an
-     * arena of its own (the runtime's MicroAllocator accepts two). */
+    tn_micro_options micro; /* for .tflite files: the runtime for which the arena is counted */
+    bool plan; /* true: for .tflite, plan the arena, and write the plan into the file */
+    /* If true, for .tflite: count only tensors and scratch, for applications that give the kept
+     * data an arena of its own (the runtime's MicroAllocator accepts two). */
     bool head;
     /* For .onnx, as in tn_import_options: tiles have fixed sizes, which replace the symbols in the
      * written file. */
@@ -520,7 +521,7 @@ typedef struct tn_export_options {
 #define TN_EXPORT_BINDING 3u
 typedef struct tn_export_report {
     uint64_t whole, parts; /* bytes of memory that the original and the written model need */
-    /* for .tflite: the arenas of the original and of the written model */
+    /* for .tflite files: the arena of the original model and that of the written model */
     tn_micro_arena whole_arena, arena;
     /* number of operations of the original and of the written model; a multiply-add counts 2 */
     uint64_t whole_flops, flops;
@@ -534,7 +535,7 @@ typedef struct tn_export_report {
     uint32_t tried;                   /* number of candidates that were written and measured */
     /* descriptions of the largest holders at the peak of the result */
     char binding[TN_EXPORT_BINDING][160];
-    bool stopped; /* a limit or the caller ended the search: a smaller model may exist */
+    bool stopped; /* true: a limit or the caller ended the search, so a smaller model may exist */
 } tn_export_report;
 
 /* Reads a .tflite or .onnx model, splits it and writes the result. It is written next to `output`

@@ -90,15 +90,17 @@ typedef struct tn_session_options {
                       uint64_t size, tn_error *error);
     void *self;
     uint32_t threads; /* number of threads of the kernels; 0: 1 */
-    bool plain; /* use only the built-in kernels, without oneDNN, and do not rewrite the graph */
-    bool no_rewrite; /* do not rewrite the graph; otherwise convolutions may use channels-last */
-    /* operators of an inference graph may be fused, which changes their ids. The graph of a
+    /* true: use only the built-in kernels, without oneDNN, and do not rewrite the graph */
+    bool plain;
+    /* true: do not rewrite the graph; otherwise convolutions may use channels-last */
+    bool no_rewrite;
+    /* true: operators of an inference graph may be fused, which changes their ids. The graph of a
      * training step is rewritten with fusion in either case */
     bool fuse;
     /* work budget: share of the work that may be recomputed to save memory, as in
      * tn_recompute_options; 0: nothing is recomputed */
     double recompute;
-    bool recompute_cheap; /* recompute only cheap operators */
+    bool recompute_cheap; /* true: recompute only cheap operators */
     /* order of the operators, as in tn_program_options; NULL: the order of the graph */
     const char *order;
     const char *planner; /* name of the planner, as in tn_plan_options; NULL: "auto" */
@@ -108,9 +110,9 @@ typedef struct tn_session_options {
     /* name of the search to use, from fit.h; NULL: tn_fit_graph chooses it. "none": no search, only
      * the plan without changes */
     const char *pass;
-    uint64_t seed;           /* seed for random operators that have no seed of their own */
-    bool poison;             /* check for stray writes, as in tn_engine_options */
-    bool naive;              /* give every tensor memory of its own: the baseline for plans */
+    uint64_t seed; /* seed for random operators that have no seed of their own */
+    bool poison;   /* true: check for stray writes, as in tn_engine_options */
+    bool naive;    /* true: give every tensor memory of its own, as a baseline for plans */
     tn_static_place statics; /* place of weights and of optimizer state, as in tn_setup_options */
     /* makes the session one rank of several, as in tn_setup_options; NULL: one rank */
     const struct tn_divide *divide;
@@ -133,7 +135,7 @@ typedef struct tn_session_options {
      * tn_fit_request */
     uint32_t allow;
     double timeout_s; /* time limit in seconds of the search for a program that fits; 0: no limit */
-    /* for tn_session_open_file: weights that the files do not contain are generated
+    /* true: tn_session_open_file generates weights that the files do not contain
      * (tn_contents_generate) */
     bool make_weights;
     /* rules about single tensors (fit.h), which apply with and without a budget; read during the

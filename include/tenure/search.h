@@ -158,8 +158,8 @@ typedef struct tn_recompute_options {
      * work of an operator is its arithmetic or its memory traffic, whichever takes longer. 0:
      * nothing is recomputed. */
     double share;
-    /* Recompute only operators that are limited by memory traffic (normalisations, activations,
-     * concatenations), not products and convolutions. */
+    /* If true, recompute only operators that are limited by memory traffic (normalisations,
+     * activations, concatenations), not products and convolutions. */
     bool cheap;
     /* types of the operators that may be recomputed, separated by commas; NULL: all types */
     const char *only;
@@ -270,7 +270,7 @@ typedef struct tn_stream_options {
     uint32_t block_count;
     const uint8_t *may;            /* [block_count] not 0: the block may be fetched */
     double bytes_per_s, latency_s; /* read rate of the file, above 0; latency of one read */
-    /* how bytes are counted; `statics` of it is filled in by the library */
+    /* how bytes are counted; the library sets the member `statics` itself */
     const tn_occupancy_options *memory;
     const tn_plan_options *plan; /* options for the layouts; NULL: defaults */
 } tn_stream_options;

@@ -185,9 +185,10 @@ typedef struct tn_snapshot_facts {
     uint64_t event_count, life_count, before_count;
     /* requested bytes of the blocks that were live before the ring buffer began */
     uint64_t before_bytes;
-    uint64_t peak_time, peak_requested; /* peak of requested bytes: its first time, and the bytes */
-    uint64_t reserved_peak;             /* peak of the bytes of segments, over all times */
-    uint64_t requested, reserved;       /* now */
+    /* the time at which requested bytes first reach their peak, and the peak in bytes */
+    uint64_t peak_time, peak_requested;
+    uint64_t reserved_peak;       /* peak of the bytes of segments, over all times */
+    uint64_t requested, reserved; /* now */
     uint64_t oom_count;
     /* numbers of inconsistencies: allocations at an address in use; blocks that differ from the
      * events in state or size; segments with sums that differ from their blocks; segment events

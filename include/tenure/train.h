@@ -282,23 +282,24 @@ typedef struct tn_train_options {
      * float32 */
     tn_dtype dtype;
     double loss_scale; /* factor of the backward pass, by which the update divides; 0: 1 */
-    /* the loss scale adapts: if a gradient is not finite, the step is skipped (parameters and
-     * moments stay) and the scale is halved; after 2000 good steps in a row it is doubled. It
-     * starts at loss_scale, 0: 65536. Not with fuse_update, because the scale depends on all
-     * gradients */
+    /* true: the loss scale adapts. If a gradient is not finite, the step is skipped (parameters and
+     * moments stay) and the scale is halved; after 2000 good steps in a row it is doubled. The
+     * scale starts at loss_scale, or at 65536 if that is 0. Not with fuse_update, because the scale
+     * depends on all gradients */
     bool dynamic_loss_scale;
     double batch_norm_momentum; /* weight of a batch in the running statistics; 0: 0.1 */
     uint64_t seed;              /* seed of dropout */
 
-    bool fuse_update;      /* each parameter is updated as soon as its gradient is complete */
-    bool dropout_bits;     /* dropout stores its mask (one bit per element) instead of drawing it
-                            * again in the backward pass; the results are the same */
-    bool keep_pool_inputs; /* the gradient of a max pool searches the maxima again in the pool's
-                            * input. Default: the pool stores the position of each maximum in 4 or 8
-                            * bits per output, and its input can be released. The results are the
-                            * same */
-    bool keep_outputs;     /* the model's outputs stay outputs of the graph */
-    /* gradients of parameters become outputs of the graph, for every optimizer */
+    bool fuse_update; /* true: each parameter is updated as soon as its gradient is complete */
+    /* true: dropout stores its mask (one bit per element) instead of drawing it again in the
+     * backward pass; the results are the same */
+    bool dropout_bits;
+    /* true: the gradient of a max pool searches the maxima again in the pool's input. false: the
+     * pool stores the position of each maximum in 4 or 8 bits per output, and its input can be
+     * released. The results are the same */
+    bool keep_pool_inputs;
+    bool keep_outputs; /* true: the model's outputs stay outputs of the graph */
+    /* true: gradients of parameters become outputs of the graph, for every optimizer */
     bool output_gradients;
     uint64_t bucket_bytes; /* gradients are gathered in buckets of about this size, in the order in
                             * which they are completed; ranks exchange each bucket in one message
@@ -692,7 +693,7 @@ typedef struct tn_trainer_options {
     uint64_t checkpoint_every; /* number of steps between two checkpoints; 0: 100 */
     /* path of a checkpoint from which the run continues; NULL: it starts anew */
     const char *resume;
-    bool go_on; /* the run continues from `checkpoint` instead, if that file exists */
+    bool go_on; /* true: the run continues from `checkpoint` instead, if that file exists */
 
     /* Called after each step, before its checkpoint. If it returns false, the run stops with a
      * checkpoint. */

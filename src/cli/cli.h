@@ -61,7 +61,7 @@ typedef struct cli_command {
     /* the answers of --json (answer/facts.h), followed by NULL; NULL: the command has no --json */
     const struct cli_facts *const *answers;
     const struct argp *parser; /* the options of the command, for parsing, help and completion */
-    /* mpirun may start several processes of this command; only one of them prints an error */
+    /* true: mpirun may start several processes of this command; only one of them prints an error */
     bool has_ranks;
     /* runs the command and returns the exit status; arguments[0] is "tenure NAME" */
     int (*run)(int count, char **arguments);

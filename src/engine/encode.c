@@ -13,7 +13,7 @@
 #include "engine/codecs/codec.h"
 #include "engine/engine.h"
 
-/* without an error limit, lossy forms are measured in one run out of this many */
+/* if there is no error limit, lossy forms are measured only in one of this many runs */
 #define FORMS_MEASURED 16u
 
 tn_status tn__forms_make(tn__forms *forms, const tn_program *program, tn__executor *executor,

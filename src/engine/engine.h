@@ -48,11 +48,13 @@
 /* An operator with blocks (If, Loop or Scan) and the state of its execution. */
 typedef struct tn__control {
     tn_op_id op;
-    /* `own`: step of the operator's APPLY. `entry`: first step of its regions; equal to `own` if it
-     * has no regions. */
+    /* `own`: step of the operator's APPLY. `entry`: first step of its regions, the instructions of
+     * its blocks; equal to `own` if it has no regions. */
     uint32_t own, entry;
     uint32_t first_region, region_count;
-    uint32_t ran; /* of an If: the region of the branch that was taken; TN_NONE: no branch ran */
+    /* for an If: the region (instructions of a block) of the branch that was taken; TN_NONE: no
+     * branch ran */
+    uint32_t ran;
     uint64_t trips, most;
     bool going;
 } tn__control;
@@ -99,7 +101,7 @@ tn_status tn__control_end(tn__flow *flow, uint32_t control);
 typedef struct tn__spill {
     uint8_t *bytes;
     uint64_t room;
-    bool here; /* whether `bytes` has the tensor's current data */
+    bool here; /* whether the host memory `bytes` has the tensor's current data */
 } tn__spill;
 
 /* The error of one lossy form: the largest over all encodings that were measured. */
@@ -370,12 +372,14 @@ typedef struct tn__host {
  * a stream other than 0. */
 typedef struct tn__stream_item {
     uint32_t step;
-    uint32_t stream; /* the stream that runs the item; 0: the calling thread runs it */
-    /* index of an item on another stream that must end before this item starts; TN_NONE: none */
+    uint32_t stream; /* the stream that runs the instruction; 0: the calling thread runs it */
+    /* index of an instruction on another stream that must end before this one starts; TN_NONE:
+     * none */
     uint32_t after;
     bool copies, talks, fetches;
-    tn_fence *fence; /* fence that is passed when the item has ended; NULL for stream 0 */
-    /* a pointer back, because functions that a stream calls get only the item */
+    tn_fence *fence; /* fence that is passed when the instruction has ended; NULL for stream 0 */
+    /* a pointer to the owner of this item, because functions that a stream calls get only the
+     * item */
     struct tn__streams *streams;
     uint8_t *data, *other; /* addresses on the device, as kernels on the device use them */
     uint64_t bytes, other_bytes;
@@ -390,9 +394,12 @@ typedef struct tn__streams {
     const tn_exchange *exchange; /* communication with other ranks; NULL: there are no others */
     const tn__store *store;
     tn__host host;
-    tn__stream_item *items; /* the items of all streams, in the order of their steps */
+    /* the instructions that run without a kernel (items), of all streams, in the order of their
+     * steps */
+    tn__stream_item *items;
     uint32_t item_count;
-    uint32_t *item_of; /* for each step: its index in `items`; TN_NONE: the step is not an item */
+    /* for each step: its index in `items`; TN_NONE: the instruction is not in `items` */
+    uint32_t *item_of;
     /* for each step: the item with the signal that the step waits for, or TN_NONE */
     uint32_t *signal_of;
     /* for each step that the calling thread runs: the last earlier item of the step's stream, or
@@ -421,7 +428,7 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            const tn__executor *executor, const tn__device_memory *memory,
                            tn__tell *tell, const tn__store *store, const tn_engine_options *options,
                            tn__arena *arena);
-/* waits for unfinished items; accepts a struct of zeros */
+/* waits for unfinished copies and messages, then releases memory; accepts a struct of zeros */
 void tn__streams_release(tn__streams *streams);
 void tn__streams_start(tn__streams *streams); /* resets all streams at the beginning of a run */
 
@@ -432,7 +439,8 @@ static inline bool tn__streams_apart(const tn__streams *streams, uint32_t step) 
     return streams->items[streams->item_of[step]].stream != 0;
 }
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step);
-/* Called by the calling thread before a step: waits for the items that must end before the step. */
+/* Called by the calling thread before a step: waits for the copies and messages that must end
+ * before the step. */
 tn_status tn__streams_before(tn__streams *streams, uint32_t step);
 /* These functions run a swap, a FETCH or a message between ranks in the calling thread. */
 tn_status tn__streams_swap(tn__streams *streams, uint32_t step);
@@ -452,22 +460,23 @@ tn_status tn__talk_check(const tn_exchange *exchange, const tn_graph *graph,
                          const tn_instruction *it, tn_error *error);
 /* Records the current addresses and sizes of the operands of a message. */
 void tn__talk_begin(tn__streams *streams, tn__stream_item *item);
-/* Sends or receives the message of an item; can be called in any thread. */
+/* Sends or receives the message of an item (an instruction that runs without a kernel); can be
+ * called in any thread. */
 tn_status tn__talk(void *item, tn_error *error);
 /* returns the time of all messages in the last run, in seconds */
 double tn__talk_seconds(const tn__streams *streams);
 
 /* --- bytes that are being copied --- */
 
-/* Returns an item that still reads or writes one of the given bytes, or TN_NONE if there is no such
- * item. `data` is an address as kernels use it. */
+/* Returns an item (a copy or message in progress) that still reads or writes one of the given
+ * bytes; TN_NONE: there is none. `data` is an address as kernels use it. */
 uint32_t tn__streams_holder(tn__streams *streams, const uint8_t *data, uint64_t bytes);
-/* Waits until no item reads or writes the given bytes. */
+/* Waits until no copy or message in progress reads or writes the given bytes. */
 tn_status tn__streams_settle(tn__streams *streams, const uint8_t *data, uint64_t bytes);
 
-/* Used to check for stray writes. tn__known_arrive records that the program has come to a step.
- * tn__known_over returns whether the program's signals guarantee that an item has ended at this
- * step. */
+/* Used to check for stray writes, that is, kernels that write outside of their outputs.
+ * tn__known_arrive records that the program has come to a step. tn__known_over returns whether the
+ * program's signals guarantee that a copy or message (`item`) has ended at this step. */
 void tn__known_arrive(tn__streams *streams, uint32_t step);
 bool tn__known_over(const tn__streams *streams, uint32_t item);
 
@@ -487,31 +496,34 @@ typedef struct tn__spans {
     tn__streams *streams;
     uint32_t steps;
     tn__step_span *spans;
-    uint32_t count; /* number of spans of live bytes; 0: spans are not tracked */
-    /* for each step: the spans that begin at it, and the spans that end at it */
+    /* number of `spans`, ranges of bytes that buffers occupy for some steps; 0: they are not
+     * tracked */
+    uint32_t count;
+    /* for each step: the indices of the spans that begin at it, and of those that end at it */
     tn__lists begins, ends;
-    /* for each byte of the arena: whether a span occupies it; NULL: stray writes are not checked */
+    /* for each byte of the arena: whether a buffer occupies it now; NULL: stray writes are not
+     * checked */
     uint8_t *owned;
-    /* array of `late_count` spans that have ended while a copy still used their bytes */
+    /* array of `late_count` indices of spans that have ended while a copy still used their bytes */
     uint32_t *late;
     uint32_t late_count;
 } tn__spans;
 
 tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, tn__streams *streams,
                          bool poison, tn__arena *arena, tn_error *error);
-/* resets all spans at the beginning of a run, before step 0 */
+/* marks all bytes as free at the beginning of a run, before step 0 */
 void tn__spans_start(tn__spans *spans);
-/* Begins and ends spans between two steps. `from`: the step that ran last; TN_NONE: none did. `to`:
- * the step that runs next; it need not follow `from`. */
+/* Marks bytes of the arena as free or occupied when the run goes from step `from` to step `to`,
+ * which need not follow it. `from` is TN_NONE before the first step. */
 tn_status tn__spans_move(tn__spans *spans, uint32_t from, uint32_t to, tn_error *error);
-/* Checks that no free byte next to the given bytes of the arena was written. Does nothing if stray
- * writes are not checked (tn_engine_options.poison). */
+/* Checks that no kernel wrote to free bytes next to the given bytes of the arena (a stray write).
+ * Does nothing without the option tn_engine_options.poison. */
 tn_status tn__spans_around(const tn__spans *spans, uint64_t lo, uint64_t bytes, const char *name,
                            tn_error *error);
-/* ends all spans; called after a run, whether it succeeded or not */
+/* marks all bytes as free; called after a run, whether it succeeded or not */
 void tn__spans_finish(tn__spans *spans);
-/* Called when all copies have ended: checks that no free byte of the arena was written. Does
- * nothing if stray writes are not checked. */
+/* Checks that no free byte of the arena was written (a stray write); called when all copies have
+ * ended. Does nothing without the option tn_engine_options.poison. */
 tn_status tn__spans_check(tn__spans *spans, tn_error *error);
 
 /* --- the engine --- */
@@ -536,7 +548,7 @@ struct tn_engine {
     tn__forms forms;
     struct tn__bound *views; /* array of `view_count` operands that are views of static tensors */
     uint32_t view_count;
-    /* planned peak of the arena in bytes, and the highest byte used so far */
+    /* planned peak of the arena, and the highest offset used so far, in bytes */
     uint64_t planned_peak, highest;
     uint64_t run_count;
     double seconds; /* duration of the last run, in seconds */
@@ -547,7 +559,7 @@ typedef struct tn__bound { /* An operand and the address to which it is set when
     void *data;
 } tn__bound;
 
-/* check.c: checks that the engine can run the program. Errors: E_UNSUPPORTED, with the
+/* check.c: checks that the engine can run the program. Errors: E_UNSUPPORTED; the message names the
  * instruction. */
 tn_status tn__engine_check(const tn_engine *engine);
 

@@ -189,7 +189,7 @@ static tn_status executor_reshape(tn__executor *executor, tn_op_id id) {
 
 /* --- operands and the call --- */
 
-/* smallest number of operands for which the tables of a call have space */
+/* the first tables of operands have space for this many */
 #define EXECUTOR_LEAST 8u
 
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph) {

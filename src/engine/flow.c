@@ -390,7 +390,7 @@ static tn_status control_loop_begin(tn__flow *flow, tn__control *control) {
         TN_TRY(control_copy(flow, loop.body->inputs[loop.formal + i], op->inputs[loop.given + i]));
     control->going = control->going && control->most > 0;
     if (control->going) return control_prepare_turn(flow, control, &loop);
-    /* no iteration runs: nothing is gathered */
+    /* no iteration runs: outputs that gather one value per iteration have extent 0 */
     for (uint32_t k = loop.carried; k < op->output_count; k++) {
         if (op->outputs[k] == TN_NONE) continue;
         uint32_t axis = 0;

@@ -19,10 +19,10 @@ static uint64_t demand_bytes(const tn__on_demand *it, tn_body_id body) {
 
 typedef struct demand_tables {
     tn__on_demand *it;
-    tn__lists uses;      /* [tensors] steps */
-    tn__lists of_tensor; /* [tensors] live ranges */
-    uint32_t *body_at;   /* [tensors] the body of the tensor at the step that is looked at */
-    tn__lists of_step;   /* [steps] tensors that the step uses */
+    tn__lists uses;      /* [tensors] the steps that use the tensor */
+    tn__lists of_tensor; /* [tensors] the live ranges of the tensor */
+    uint32_t *body_at;   /* [tensors] the buffer of the tensor at the current step */
+    tn__lists of_step;   /* [steps] the tensors that the step uses */
 } demand_tables;
 
 static void demand_fill_lives(void *self, tn__lists *lists) {
@@ -33,7 +33,8 @@ static void demand_fill_lives(void *self, tn__lists *lists) {
         if (!lives[i].is_static) tn__lists_add(lists, lives[i].body, i);
 }
 
-/* The tensors that each step uses. Tensors are visited in ascending order, as lists need it. */
+/* Fills a list of the tensors that each step uses. Tensors are visited in ascending order, as
+ * tn__lists requires. */
 static void demand_fill_steps(void *self, tn__lists *lists) {
     const demand_tables *tables = self;
     uint32_t tensors = tn_graph_tensor_count(tables->it->engine->executor.graph);
@@ -47,8 +48,9 @@ static int demand_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The bodies that a step accesses: those of the live ranges that begin at it, and those of the
- * tensors that it uses. Returns their number; `bodies` has room for all of them. */
+/* Lists the buffers that a step accesses: those of live ranges that begin at the step, and those of
+ * the tensors that it uses. Returns their number; the caller's array `bodies` has space for all of
+ * them. */
 static uint32_t demand_accesses(const demand_tables *tables, uint32_t step, uint32_t *bodies) {
     const tn__places *places = &tables->it->engine->places;
     const tn_life *lives = demand_lives(tables->it);
@@ -103,7 +105,8 @@ static const char *demand_name(const tn__on_demand *it, tn_body_id body) {
     return tn_graph_tensor(it->engine->executor.graph, life->tensor)->name;
 }
 
-/* The holders of a step, the largest first, as far as there is room. */
+/* Writes the names and sizes of the largest buffers that a step accesses to `text`, as many as
+ * fit. */
 static void demand_list(const tn__on_demand *it, uint32_t step, char *text, size_t size) {
     char bytes[TN_SIZE_TEXT_MAX];
     size_t used = 0;
@@ -148,7 +151,8 @@ static tn_status demand_too_small(const tn__on_demand *it, uint32_t step, uint64
             tn_size_format(it->engine->statics.bytes, statics), holders);
 }
 
-/* Each step must fit alone, next to static memory. */
+/* Checks that the buffers of each single step fit within the budget, together with static
+ * memory. */
 static tn_status demand_check(const tn__on_demand *it, tn_error *error) {
     uint32_t worst = TN_NONE;
     uint64_t most = 0;
@@ -235,7 +239,8 @@ static tn_status demand_copy(tn__on_demand *it, tn_body_id body, bool out, tn_er
 
 /* --- eviction --- */
 
-/* Takes the bytes of the arena from a body. A body that began at this step has no data yet. */
+/* Evicts a buffer: copies its data to the host and frees its bytes in the arena. A buffer that
+ * began at the current step has no data yet, so nothing is copied. */
 static tn_status demand_evict(tn__on_demand *it, tn_body_id body, tn_error *error) {
     tn__on_demand_body *at = &it->bodies[body];
     if (at->begun != it->now && demand_bytes(it, body) > 0) {
@@ -247,7 +252,8 @@ static tn_status demand_evict(tn__on_demand *it, tn_body_id body, tn_error *erro
     return tn_pool_free(it->engine->places.pool, it->engine->places.block[body], error);
 }
 
-/* The body in the arena that was accessed least recently and that this step does not access. */
+/* Returns the buffer in the arena that was accessed least recently; buffers of the current step do
+ * not count. TN_NONE: there is none. */
 static tn_body_id demand_oldest(const tn__on_demand *it) {
     tn_body_id oldest = TN_NONE;
     for (tn_body_id b = 0; b < it->engine->places.body_count; b++) {
@@ -258,7 +264,7 @@ static tn_body_id demand_oldest(const tn__on_demand *it) {
     return oldest;
 }
 
-/* Takes bytes from the pool; does not evict. */
+/* Allocates a buffer from the pool. Does not evict: E_EXHAUSTED if the pool is full. */
 static tn_status demand_alloc(tn__on_demand *it, tn_body_id body, tn_error *error) {
     tn__places *places = &it->engine->places;
     tn_allocation block;
@@ -270,7 +276,7 @@ static tn_status demand_alloc(tn__on_demand *it, tn_body_id body, tn_error *erro
     return TN_OK;
 }
 
-/* Binds the tensors whose live ranges in the body began before this step to its new place. */
+/* Sets the addresses of the live tensors in a buffer to the buffer's new offset. */
 static void demand_bind(tn__on_demand *it, tn_body_id body) {
     tn_engine *engine = it->engine;
     const tn_life *lives = demand_lives(it);
@@ -283,7 +289,8 @@ static void demand_bind(tn__on_demand *it, tn_body_id body) {
     }
 }
 
-/* The body has bytes again: copies its data back, if it has any. */
+/* Completes the return of a buffer that was allocated again: copies its data from the host, if it
+ * has any, and sets the addresses of its tensors. */
 static tn_status demand_return(tn__on_demand *it, tn_body_id body, tn_error *error) {
     if (it->bodies[body].host != NULL) TN_TRY(demand_copy(it, body, false, error));
     demand_forget(it, body);
@@ -301,7 +308,8 @@ static tn_body_id demand_largest_out(const tn__on_demand *it) {
     return largest;
 }
 
-/* Free bytes are not contiguous: everything leaves, and the bodies of this step return in order. */
+/* Used if enough bytes are free but not contiguous: evicts all buffers, then brings back the
+ * buffers of the current step, the largest first. */
 static tn_status demand_pack(tn__on_demand *it, tn_error *error) {
     it->packs++;
     for (tn_body_id b = 0; b < it->engine->places.body_count; b++)

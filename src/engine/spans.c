@@ -52,7 +52,7 @@ static void spans_fill(tn__spans *spans, bool pieces) {
     tn__step_span *at = spans->spans;
     for (tn_body_id b = 0; b < spans->places->body_count; b++) {
         const tn_body *body = tn_problem_body(problem, b);
-        /* static memory is occupied during all runs: it has no span */
+        /* static memory is occupied during all runs, so it is not tracked by steps */
         if (tn__places_is_static(spans->places, b)) continue;
         for (uint32_t p = 0; p < body->piece_count && pieces; p++)
             *at++ = (tn__step_span){.first = (uint32_t)body->pieces[p].first,
@@ -136,7 +136,8 @@ static const uint8_t *spans_data(const tn__spans *spans, const tn__step_span *sp
     return spans->places->arena + spans->places->offset[span->body] + span->lo;
 }
 
-/* Marks the bytes of a span as free if they are in the given state, and fills them with NaNs. */
+/* Marks the bytes that a buffer occupied as free if they are in the given state, and fills them
+ * with NaNs. */
 static void spans_release(tn__spans *spans, const tn__step_span *span, uint8_t state,
                           uint32_t step) {
     uint64_t base = spans->places->offset[span->body];
@@ -148,7 +149,7 @@ static void spans_release(tn__spans *spans, const tn__step_span *span, uint8_t s
     spans_tell(spans, step, span->body, true);
 }
 
-/* Releases the bytes of those ended spans that no copy uses any more. */
+/* Frees bytes of buffers that have ended while a copy used them, if no copy uses them any more. */
 static void spans_look(tn__spans *spans, uint32_t step) {
     for (uint32_t i = 0; i < spans->late_count;) {
         const tn__step_span *span = &spans->spans[spans->late[i]];
@@ -239,7 +240,8 @@ static void spans_pass_on(tn__spans *spans, const tn__step_span *ends,
 
 /* --- from step to step --- */
 
-/* Moves to the following step. Ends and begins the spans that the lists have for that step. */
+/* Moves to the following step: marks bytes as free or occupied for the buffers that end or begin
+ * there. */
 static tn_status spans_next(tn__spans *spans, uint32_t to, tn_error *error) {
     uint32_t first = spans->begins.first[to], last = spans->begins.first[to + 1];
     for (uint32_t e = spans->ends.first[to]; e < spans->ends.first[to + 1]; e++)
@@ -256,8 +258,8 @@ static tn_status spans_next(tn__spans *spans, uint32_t to, tn_error *error) {
     return TN_OK;
 }
 
-/* Moves to any step. Ends and begins spans so that exactly those that contain the step are
- * active. */
+/* Moves to any step, forward or backward: marks exactly the bytes of the buffers that are live at
+ * this step as occupied. */
 static tn_status spans_jump(tn__spans *spans, uint32_t to, tn_error *error) {
     for (uint32_t e = 0; e < spans->count && spans->owned != NULL; e++) {
         const tn__step_span *ends = &spans->spans[e];
@@ -297,7 +299,8 @@ tn_status tn__spans_move(tn__spans *spans, uint32_t from, uint32_t to, tn_error 
 }
 
 void tn__spans_finish(tn__spans *spans) {
-    uint32_t last = spans->steps - 1; /* the engine has spans, so it has at least one step */
+    /* the engine tracks occupied bytes, so it has at least one step */
+    uint32_t last = spans->steps - 1;
     spans_look(spans, last);
     for (uint32_t i = 0; i < spans->count; i++) {
         tn__step_span *span = &spans->spans[i];

@@ -379,7 +379,7 @@ static tn_status fill_open(const fill_job *job, tn_tensor_id base, bool read) {
     const tn_tensor *tensor = tn_graph_tensor(job->statics->graph, base);
     if (it->offset != TN_SIZE_UNKNOWN) {
         job->executor->operands[base].data = fill_at(job, base, it->offset);
-        return TN_OK; /* the data of a kept tensor was read before */
+        return TN_OK; /* a kept tensor was filled with its data before */
     }
     if (it->staged == NULL) {
         it->staged = tn__alloc(job->statics->context, tensor->bytes);

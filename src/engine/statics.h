@@ -68,8 +68,8 @@ typedef struct tn__statics {
     tn__arena arena;
     const tn_context *context;
     uint64_t bytes; /* size of static memory in bytes */
-    /* for each tensor: whether it is fetched during a run, so that its offset counts in `store`;
-     * NULL: none is */
+    /* for each tensor: whether a FETCH reads it during a run; its offset is then one in `store`;
+     * NULL: no tensor is fetched */
     const uint8_t *fetched;
     uint8_t *store; /* where the forms of fetched tensors are written during set-up; else NULL */
     /* function that is called when a block in `store` is complete */

@@ -160,8 +160,8 @@ static tn_status store_slots(tn__store *store, const tn__statics *statics, tn__a
 
 /* --- forms that have to be made --- */
 
-/* Drops the pages of a complete form from the process's memory. The data is in the file, or in the
- * page cache until the system has written it. */
+/* Drops the pages of the finished data of a tensor from the process's memory. The data is in the
+ * file, or in the page cache until the system has written it. */
 static void store_leave(uint8_t *at, uint64_t bytes) {
     uintptr_t first = (uintptr_t)at & ~(uintptr_t)(STORE_ALIGNMENT - 1);
     (void)madvise((void *)first, (size_t)(bytes + ((uintptr_t)at - first)), MADV_DONTNEED);

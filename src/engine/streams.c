@@ -18,7 +18,8 @@
 #include "engine/engine.h"
 #include "memory/device/driver.h"
 
-#define STREAMS_QUEUED 4u /* queue entries that tn__streams_queue needs for one item */
+/* queue entries of a stream that one copy or message needs in tn__streams_queue */
+#define STREAMS_QUEUED 4u
 
 /* --- which steps each stream knows to have ended, from the program's signals alone ---
  *
@@ -27,7 +28,7 @@
  * that gives it to the stream that waits for it. An instruction that blocks its caller passes its
  * row to the next instruction of the same opcode. Only the check for stray writes (poison) uses
  * these rows. They share no code with the vector clocks from which the plan was made
- * (program/happens.h), so they check the plan independently.
+ * (program/liveness/happens.h), so they check the plan independently.
  * Cost: O(streams) per step.
  * Source: vector clocks: Fidge 1988, Mattern 1989.
  */
@@ -187,8 +188,8 @@ static bool streams_swaps(const tn_instruction *it) {
     return (tn_opcode_facts_of(it->opcode)->flags & TN_USES_SLOT) != 0;
 }
 
-/* Whether a stream of the device can run the instruction: it needs no kernel and no array of the
- * caller. */
+/* Whether a stream of the device can run the instruction: it needs no kernel, and does not access
+ * the caller's arrays. */
 static bool streams_is_item(const tn_instruction *it) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     if (streams_swaps(it) || tn__instruction_talks(it) || it->opcode == TN_FETCH) return true;
@@ -461,9 +462,9 @@ double tn__fetch_seconds(const tn__streams *streams) {
     return seconds;
 }
 
-/* Queues an item on its stream. With a trace, functions are queued with it that record its times. A
- * copy or message begins when its stream starts it, after all waits. A wait begins when its stream
- * comes to it. */
+/* Queues an instruction on its stream. If the run records a trace, functions that record its times
+ * are queued with it. A copy or message begins when its stream starts it, after all waits. A wait
+ * begins when its stream comes to it. */
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
     uint32_t index = streams->item_of[step];
     tn__stream_item *item = &streams->items[index];
@@ -498,8 +499,8 @@ tn_status tn__streams_swap(tn__streams *streams, uint32_t step) {
 
 /* --- waiting --- */
 
-/* Makes the calling thread wait for an item. tn_fence_wait does this because the stream that it
- * gets works in the calling thread. */
+/* Makes the calling thread wait for a copy or message. tn_fence_wait does this, because the stream
+ * that is passed to it works in the calling thread. */
 static tn_status streams_wait(tn__streams *streams, uint32_t index) {
     if (index == TN_NONE || streams->items[index].fence == NULL) return TN_OK;
     const tn__stream_item *item = &streams->items[index];

@@ -53,8 +53,8 @@ static void *walk_workspace(const tn__places *places, uint32_t step, tn_op_id op
     return NULL;
 }
 
-/* If stray writes are checked: checks that no byte was written next to the buffers that begin at
- * this step. */
+/* Checks that no byte next to the buffers that begin at this step was written. Does nothing without
+ * the option tn_engine_options.poison. */
 static tn_status walk_around(const tn_engine *engine, uint32_t step) {
     const tn__places *places = &engine->places;
     const tn_life *lives = tn_occupancy_lives(places->occupancy);
@@ -83,7 +83,7 @@ static tn_status walk_call(tn_engine *engine, uint32_t step, tn_op_id op, bool a
 static tn_status walk_apply(tn_engine *engine, uint32_t step, tn_op_id op, bool again) {
     if (engine->flow.control_of[op] != TN_NONE)
         return tn__control_end(&engine->flow, engine->flow.control_of[op]);
-    /* no operator reads the outputs of this one */
+    /* the operator has no kernel, because nothing reads its outputs */
     if (engine->kernels->of[op] == NULL) return TN_OK;
     TN_TRY(walk_call(engine, step, op, again));
     if (engine->options.zeros != NULL && !again) tn__engine_count_zeros(engine, op);
@@ -114,7 +114,8 @@ static tn_status walk_instruction(tn_engine *engine, uint32_t step) {
     case TN_DECODE:
         TN_TRY(tn__forms_code(&engine->forms, it));
         return walk_around(engine, step);
-    default: /* nothing to do here; check.c has refused all opcodes that cannot run */
+    /* The remaining opcodes need no work; tn__engine_check has refused those that cannot run. */
+    default:
         return TN_OK;
     }
 }

@@ -22,8 +22,8 @@ const double *tn__attr_floats(const tn_op *op, const char *name, uint32_t *count
 /* Whether an attribute may have different values on ranks that hold parts of one model. */
 typedef enum tn__attr_ranks {
     TN__ATTR_SAME,   /* never */
-    TN__ATTR_MAY,    /* may differ: a drawn number, or the begin of a part */
-    TN__ATTR_OF_RANK /* differs: the attribute says which part the rank holds */
+    TN__ATTR_MAY,    /* may differ between ranks: a random number, or where a rank's part begins */
+    TN__ATTR_OF_RANK /* differs between ranks: it says which part the rank has */
 } tn__attr_ranks;
 tn__attr_ranks tn__attr_of_ranks(const tn_op *op, const char *name);
 /* Whether one of the operator's attributes is a block, as in If, Loop and Scan. */

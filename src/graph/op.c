@@ -72,7 +72,8 @@ static bool op_has_bit(uint64_t bits, uint32_t index) {
     return bits >> (index < 63 ? index : 63) & 1;
 }
 
-/* The bounds of an input that replace its unknown values in this run, or NULL. */
+/* Returns the bounds of an input, which the current run of the rule reads in place of unknown
+ * values; NULL: no bounds. */
 static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
     const tn_op_rule *rule = infer->graph->rules[infer->id];
     const tn__loose *loose = op_loose(infer, index);
@@ -254,7 +255,7 @@ static tn_status op_set_value(tn_infer *infer, uint32_t index, const int64_t *in
     tn_tensor *tensor = op_output(infer, index);
     if (!tensor || count > TN_VALUE_MAX || (tensor->flags & TN_TENSOR_BOUND) ||
         tn__elements(tensor) != count || tn__is_integer(tensor->dtype) != (ints != NULL))
-        return TN_OK; /* the values are not tracked */
+        return TN_OK; /* values that are too many or of another type are not tracked */
     tn__arena *arena = &infer->graph->found;
     tn_value *value = tn__arena_alloc(arena, sizeof *value);
     if (!value) return tn__infer_no_memory(infer);

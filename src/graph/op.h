@@ -33,11 +33,11 @@ typedef struct tn__loop_values {
     /* number of values passed from iteration to iteration; the first outputs are their final
      * values */
     uint32_t carried;
-    /* index of the first carried value among the operator's inputs, the block's inputs, and the
-     * block's outputs */
+    /* `given`, `formal`, `next`: index of the first carried value among the operator's inputs, the
+     * block's inputs, and the block's outputs */
     uint32_t given, formal, next;
     uint32_t sliced; /* number of further inputs that are read one slice per iteration */
-    bool batch;      /* the whole loop is repeated for each entry of a batch (Scan of opset 8) */
+    bool batch; /* true: the whole loop is repeated for each entry of a batch (Scan of opset 8) */
 } tn__loop_values;
 
 /* A tile of an operator: elements [first, last) along one axis of every output. */
@@ -49,9 +49,9 @@ typedef struct tn__tile {
 /* The relation between a part of the output and the range of an input that it needs. It holds for
  * all parts along an axis. */
 typedef enum tn__law {
-    TN__LAW_NONE, /* no simple relation: the rule is called for each part */
+    TN__LAW_NONE, /* no simple relation, so the rule must be called for each part of the output */
     TN__LAW_ALL,  /* every part needs all of the input */
-    TN__LAW_SAME, /* the part needs the input's elements at the indices of the part */
+    TN__LAW_SAME, /* a part of the output needs the input's elements at the same indices */
     /* the part [first, last) needs the elements from first * stride - front to (last - 1) * stride
      * - front + reach */
     TN__LAW_WINDOW,
@@ -67,17 +67,20 @@ typedef struct tn__need {
     int64_t before, after;
     int64_t extra; /* attribute output_padding of a transposed convolution */
     tn__law law;
-    int64_t stride, front, reach; /* values of TN__LAW_WINDOW */
+    /* for TN__LAW_WINDOW: its stride, front padding and window length */
+    int64_t stride, front, reach;
 } tn__need;
 
 /* How the operator that computes a part differs from the whole operator. */
 typedef enum tn__part_form {
-    TN__FORM_SAME, /* only the operands differ */
+    /* the operator for a part has the whole operator's attributes; only its operands differ */
+    TN__FORM_SAME,
     /* the attribute `pads` holds the padding of the need, so no padding is computed from extents */
     TN__FORM_WINDOW,
     TN__FORM_EXTENTS, /* input 1 becomes the extents of the part's output (Reshape, Expand) */
     TN__FORM_BAND,    /* a window of TensorFlow Lite, where tn__band computes the padding */
-    TN__FORM_PAD      /* the PAD before such a window: `paddings` holds the padding of the need */
+    /* TensorFlow Lite's PAD before a window: `paddings` holds the padding that the part needs */
+    TN__FORM_PAD
 } tn__part_form;
 
 typedef struct tn_op_rule {
@@ -184,8 +187,8 @@ typedef struct tn_op_rule {
     tn_status (*decompose)(struct tn_decompose *decompose);
 } tn_op_rule;
 
-#define TN__SUM_WHOLE TN_NONE      /* each part of the sum needs all of this input */
-#define TN__SUM_ONCE (TN_NONE - 1) /* the input is added in only one part of the sum, like a bias */
+#define TN__SUM_WHOLE TN_NONE      /* each partial sum needs all of this input */
+#define TN__SUM_ONCE (TN_NONE - 1) /* only one of the partial sums adds this input, as for a bias */
 
 enum {
     /* a random operator: it is never folded, even if its inputs are constant */

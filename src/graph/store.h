@@ -17,7 +17,8 @@ typedef struct tn__loose {
     const tn_value *most, *least;
 } tn__loose;
 
-typedef struct tn__origin { /* a tensor as the builder gave it */
+/* the facts about a tensor as the builder of the graph gave them, before inference */
+typedef struct tn__origin {
     const int64_t *shape;
     const tn_value *value;
     uint32_t rank, flags;
@@ -25,7 +26,7 @@ typedef struct tn__origin { /* a tensor as the builder gave it */
     tn_kind kind;
     /* bounds that inference has found; NULL: everything about the tensor is exact */
     tn__loose *loose;
-    bool formal; /* the tensor is an input of a block other than block 0 */
+    bool formal; /* true: the tensor is an input of a block other than block 0 */
 } tn__origin;
 
 typedef struct tn__graph_block {
@@ -33,7 +34,7 @@ typedef struct tn__graph_block {
     tn_op_id *ops;
     tn_tensor_id *inputs, *outputs;
     size_t op_room, input_room, output_room;
-    bool tried; /* the block counts as dead if its inference fails */
+    bool tried; /* true: the block counts as dead if its inference fails */
 } tn__graph_block;
 
 struct tn_graph {
@@ -101,12 +102,14 @@ struct infer_state {
     size_t frame_room;
     uint32_t frame_count;
     uint64_t steps_left;
-    tn_error caught; /* the last error in a block that may fail */
-    bool saw_bound;  /* the rule that is running has read a bound as values */
-    /* [inputs] the inputs with their lower bounds, in the second run; otherwise NULL */
+    /* error of the last block that failed and was allowed to fail (a branch of an If) */
+    tn_error caught;
+    bool saw_bound; /* true: the rule that is running has read a bound as values */
+    /* [inputs] when the rule runs a second time: the inputs with their lower bounds; otherwise
+     * NULL */
     const tn_tensor *low;
     uint64_t *axes; /* [outputs] axes that the rule has marked as bounds; NULL: not tracked */
-    bool no_memory; /* set if memory runs out in a function that returns no status */
+    bool no_memory; /* true: memory ran out in a function that returns no status */
     char *scratch;  /* TN__SCRATCH_SIZE bytes, reused by every operator */
     size_t scratch_used;
     tn__arena overflow; /* scratch memory beyond TN__SCRATCH_SIZE; freed after each operator */

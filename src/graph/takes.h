@@ -16,7 +16,8 @@
 #include "base/base.h"
 
 typedef struct tn__machine {
-    double operations, bytes; /* rates: operations and bytes per unit of time */
+    /* rates of the machine: operations, and moved bytes, per unit of time */
+    double operations, bytes;
 } tn__machine;
 
 /* A machine without measured rates. For comparisons of plans only the ratio of the rates

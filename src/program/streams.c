@@ -2,10 +2,10 @@
  *
  * Operators are taken in the order of the program. Each goes to the stream on which it can start
  * first, by the times of the operators (list scheduling), or to the stream that the caller chose.
- * An operator waits for the signal of an operator on another stream if it must follow it (a reader
- * its producer, a writer the readers) and does not know of its end yet. What a stream knows of the
- * others is a vector clock, so a wait that another wait implies is left out.
- * Cost: O(operators streams + dependencies).
+ * An operator waits for the signal of an operator on another stream if it depends on that operator:
+ * a reader on its producer, a writer on earlier readers. A vector clock records how far each stream
+ * knows the others to be, so a wait that another wait implies is left out.
+ * Cost: O(operators * streams + dependencies).
  * Source: Graham 1969, Bounds on Multiprocessing Timing Anomalies; vector clocks: Fidge 1988.
  */
 #include "graph/takes.h"
@@ -16,7 +16,7 @@ typedef struct streams_state {
     const tn_program *from;
     const tn_program_streams_options *options;
     tn_error *error;
-    tn__arena arena; /* owns all arrays */
+    tn__arena arena; /* owns all arrays of this struct */
     tn__order_model model;
     uint32_t count, width; /* number of instructions of the given program, and number of streams */
     uint32_t *node_of;     /* [operators] number of the operator's node in `model` */

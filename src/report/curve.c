@@ -13,8 +13,9 @@
 __extension__ typedef unsigned __int128 curve_sum128;
 
 typedef struct curve_events {
-    tn__sort_item *order; /* events sorted by time; id is the index of an event in `bytes` */
-    /* [count] bytes of the events; even indices are beginnings of pieces, odd ones are ends */
+    /* events sorted by time; the `id` of an entry is the index of the event in `bytes` */
+    tn__sort_item *order;
+    /* [count] bytes of the events; even indices are beginnings of live ranges, odd ones are ends */
     uint64_t *bytes;
     size_t count, order_room, bytes_room;
 } curve_events;

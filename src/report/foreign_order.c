@@ -1,13 +1,14 @@
 /* foreign_order.c - the live bytes that another order of the steps of an XLA program would need.
  *
- * A step is a node, except that the steps of a loop's or branch's computations form one node with
- * the step that calls them. A buffer of the planned arena is an item (program/order/order.h): it is
- * made by its first step, and used by all steps that read it. Its live range in the dump also
- * counts as a use, so the model never has a shorter live range than XLA in XLA's own order.
+ * The search uses the model of program/order/order.h. Each step is a node of the model, except that
+ * the steps of a loop's or branch's computations form one node with the step that calls them. Each
+ * buffer of the planned arena is an item of the model: its first step makes it, and all steps that
+ * read it use it. The end of its live range in the dump also counts as a use, so in XLA's own order
+ * no live range of the model is shorter than that of XLA.
  *
- * Other orders keep what XLA decided: values that share a buffer on purpose keep their order, and
- * so do values that share bytes of the arenas of parameters and outputs. So each order that is
- * found is valid, and a bound is one for orders that keep these decisions.
+ * Other orders keep the decisions of XLA: values that share a buffer on purpose keep their order,
+ * and so do values that share bytes of the arenas of parameters and outputs. Therefore each order
+ * that is found is valid. A lower bound holds for orders that keep these decisions.
  *
  * Cost: that of the search (program/orders/memory.c), and for an arena of parameters or outputs the
  * square of its buffers.
@@ -20,9 +21,11 @@
 #include "program/order/order.h"
 #include "report/foreign_order.h"
 
-#define REORDER_STATES 100000u /* of the complete search, as for the orders of a graph */
+/* limit of states of the complete search, as in the search for orders of a graph */
+#define REORDER_STATES 100000u
 #define REORDER_STEPS_MAX 500000
-#define REORDER_SHARING_MAX 200u /* buffers in one arena that is not planned */
+/* most buffers in an arena of parameters or outputs; in a larger one nothing is searched */
+#define REORDER_SHARING_MAX 200u
 
 typedef struct reorder_pair {
     uint32_t a, b;
@@ -36,14 +39,15 @@ typedef struct reorder_pairs {
 typedef struct reorder_work {
     const tn_foreign *foreign;
     tn__order_model model;
-    uint32_t *node;        /* [steps] */
-    uint32_t *node_steps;  /* [nodes] number of steps */
-    uint64_t *read_at;     /* [values + 1] */
-    uint32_t *reads;       /* steps, by value */
-    uint64_t *inner;       /* [steps + 2] changes of live bytes inside of nodes */
-    reorder_pairs edges;   /* a runs before b */
-    reorder_pairs touches; /* item, node */
-    tn__order_item *items; /* in the order of bodies */
+    uint32_t *node;       /* [steps] */
+    uint32_t *node_steps; /* [nodes] number of steps in the node */
+    uint64_t *read_at;    /* [values + 1] where the steps that read each value begin in `reads` */
+    uint32_t *reads;      /* the steps that read a value, sorted by value */
+    /* [steps + 2] changes of live bytes from step to step, of buffers that only one node uses */
+    uint64_t *inner;
+    reorder_pairs edges;   /* pairs of nodes: a runs before b */
+    reorder_pairs touches; /* pairs of an item and a node that makes or uses it */
+    tn__order_item *items; /* items of the model, in the order of the buffers */
     size_t item_count, item_room;
     uint32_t arena;
     const char *missing;
@@ -68,7 +72,7 @@ static int reorder_pair_order(const void *a, const void *b) {
     return (x->b > y->b) - (x->b < y->b);
 }
 
-/* Sorted, each once. */
+/* Sorts the pairs and removes duplicates. */
 static void reorder_sort(reorder_pairs *pairs) {
     size_t kept = 0;
     if (pairs->count > 0) qsort(pairs->rows, pairs->count, sizeof *pairs->rows, reorder_pair_order);
@@ -104,7 +108,8 @@ static void reorder_judge(reorder_work *work) {
 
 /* --- nodes --- */
 
-/* Inner steps belong to the next step of the entry computation, which calls them. */
+/* Assigns each step to a node. Steps of inner computations belong to the next step of the entry
+ * computation, which calls them. */
 static tn_status reorder_nodes(reorder_work *work) {
     const tn_foreign *foreign = work->foreign;
     uint32_t steps = foreign->facts.step_count, node = 0;
@@ -123,7 +128,7 @@ static tn_status reorder_nodes(reorder_work *work) {
     return TN_OK;
 }
 
-/* The steps that read each value. */
+/* Lists the steps that read each value. */
 static tn_status reorder_reads(reorder_work *work) {
     const tn_foreign *foreign = work->foreign;
     const tn__foreign_needs *needs = &foreign->needs;
@@ -153,7 +158,7 @@ static tn_status reorder_edge(reorder_work *work, uint32_t before, uint32_t afte
     return before < after ? reorder_add(work, &work->edges, before, after) : TN_OK;
 }
 
-/* All steps that touch a value run before a node. */
+/* Requires that all steps that define or read a value run before a node. */
 static tn_status reorder_value_before(reorder_work *work, uint32_t value, uint32_t node) {
     const tn_foreign_value *it = &work->foreign->values[value];
     TN_TRY(reorder_edge(work, reorder_node(work, it->first), node));
@@ -169,7 +174,7 @@ static tn_status reorder_body_before(reorder_work *work, const foreign_body *bod
     return TN_OK;
 }
 
-/* Values of one buffer keep their order. */
+/* Requires that the values of one buffer keep their order. */
 static tn_status reorder_chain(reorder_work *work, const foreign_body *body) {
     const uint32_t *order = work->foreign->order + body->start;
     for (uint32_t i = 1; i < body->count; i++)
@@ -239,7 +244,8 @@ static tn_status reorder_item(reorder_work *work, const foreign_body *body) {
             TN_TRY(reorder_touch(work, number, work->node[work->reads[k]], &first, &last));
     }
     bool kept = always || end > (int64_t)foreign->facts.step_count;
-    if (!kept && first == last && work->node_steps[first] > 1) { /* inside of one node */
+    /* only this node uses the buffer, so it counts as scratch memory of the node */
+    if (!kept && first == last && work->node_steps[first] > 1) {
         work->touches.count = touched;
         work->inner[begin] += body->size;
         work->inner[end] -= body->size;
@@ -268,18 +274,20 @@ static tn_status reorder_items(reorder_work *work) {
 
 /* --- the model --- */
 
-typedef struct reorder_rank { /* sorts items by maker; those that always exist come first */
+/* sort key of items: the node that makes the item; items that always exist come first */
+typedef struct reorder_rank {
     uint32_t maker, item;
 } reorder_rank;
 
 static int reorder_rank_order(const void *a, const void *b) {
     const reorder_rank *x = a, *y = b;
-    uint32_t p = x->maker + 1, q = y->maker + 1; /* ORDER_NONE becomes 0 */
+    /* ORDER_NONE + 1 is 0, so items that always exist come first */
+    uint32_t p = x->maker + 1, q = y->maker + 1;
     if (p != q) return p < q ? -1 : 1;
     return (x->item > y->item) - (x->item < y->item);
 }
 
-/* Items with their users, in the order of their makers. */
+/* Fills the model's items and their users, sorted by the node that makes the item. */
 static bool reorder_fill_items(reorder_work *work) {
     tn__order_model *model = &work->model;
     uint32_t count = (uint32_t)work->item_count, used = 0;
@@ -307,7 +315,7 @@ static bool reorder_fill_items(reorder_work *work) {
     return true;
 }
 
-/* The inverse of the users, and the ranges of makers. */
+/* Fills the lists of items that each node makes and uses. */
 static bool reorder_fill_uses(reorder_work *work) {
     tn__order_model *model = &work->model;
     size_t nodes = (size_t)model->count + 2;
@@ -333,7 +341,7 @@ static bool reorder_fill_uses(reorder_work *work) {
     return true;
 }
 
-/* before[] of each node, and after[], from the sorted edges. */
+/* Fills the lists of nodes that run before and after each node, from the sorted pairs. */
 static bool reorder_fill_edges(reorder_work *work) {
     tn__order_model *model = &work->model;
     size_t nodes = (size_t)model->count + 2, count = work->edges.count;

@@ -18,7 +18,7 @@ typedef struct tn_report_format {
     /* suffix of its files, such as ".json"; "" if the output is printed and not written */
     const char *suffix;
     const char *summary; /* description of the format in --help: one line, without a full stop */
-    bool of_run;         /* the format shows a run: the report has only a trace and an occupancy */
+    bool of_run; /* true: the format shows a run: the report has only a trace and an occupancy */
     /* Adds the whole output to `text`. The report is complete and consistent: input, problem and
      * layout exist, and the layout has an offset per buffer. The caller checks text->failed
      * afterwards. */
@@ -71,14 +71,15 @@ typedef struct tn__report_item {
     tn_body_id body;
     uint32_t kind;       /* kind of the item: a tn_kind, or TN__KIND_BUFFER */
     uint64_t bytes;      /* size of the tensor or buffer without alignment */
-    uint64_t lo, hi;     /* the bytes of the buffer at which the item is drawn */
+    uint64_t lo, hi;     /* range of bytes of the buffer in which the item is drawn */
     int64_t first, last; /* the item is live in the steps [first, last) */
     uint32_t step;       /* index of the instruction that defines the item, or TN_NONE */
-    /* for a view or an in-place result: the item that owns its memory, else TN_NONE */
+    /* the item whose memory this item uses, as a view or as an in-place result; TN_NONE: it has its
+     * own memory */
     uint32_t source;
     tn_share share;
-    bool whole;    /* true if the item is a view of unknown position within [lo, hi) */
-    bool alias;    /* its operator requires that it shares memory, so it cannot have its own */
+    bool whole; /* true if the item is a view of unknown position within [lo, hi) */
+    bool alias; /* true: its operator requires that it shares memory, so it cannot have its own */
     tn__role role; /* purpose of the item; valid if the scene has phases */
     /* decision of a fit about the tensor, or about the tensor of which this is an encoded form;
      * kept without a fit */

@@ -68,7 +68,7 @@ static void plan_of_model(const tn_report *report, tn__plan_fact_id id, tn__plan
     }
 }
 
-/* Computes such a fact for a problem, which has no operators and no kinds of tensors. */
+/* Whether a fact is about the streams of a program. */
 static bool plan_is_of_streams(tn__plan_fact_id id) {
     return id >= TN__PLAN_STREAMS && id <= TN__PLAN_SERIAL_TIME;
 }

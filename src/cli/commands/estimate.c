@@ -128,7 +128,7 @@ typedef struct estimate_arguments {
     cli_large large;
     cli_cluster cluster;
     cli_llm llm;
-    bool to_run;       /* the estimate is for running a language model, not for training it */
+    bool to_run;       /* true: the estimate is for running a language model, not for training it */
     char config[4096]; /* path of the config.json of a folder that --train estimates */
     const tn_hardware *device;
     const char *outputs[ESTIMATE_OUTPUTS_MAX];

@@ -227,7 +227,7 @@ typedef struct plan_arguments {
     const tn_hardware *device;
     uint64_t device_bytes; /* bytes that a program can use on the device; 0: no device was named */
     double deadline;       /* time on the clock of cli_clock at which --timeout ends; 0: no limit */
-    /* the error message is that of the first plan, so hints are printed separately */
+    /* true: the error message is that of the first plan, so hints are printed separately */
     bool hints_apart;
 } plan_arguments;
 

@@ -303,12 +303,13 @@ static tn_status replay_snapshot_device(cli_replay *arguments) {
     return tn_snapshot_trace(arguments->lives, &arguments->trace, arguments->error);
 }
 
-/* A pickle, a packed file, or a profiler's trace; else it is a CSV. */
+/* Whether the bytes are a snapshot (a pickle, a gzip file, or a profiler's trace). Any other file
+ * is read as CSV. */
 static bool replay_is_snapshot(const uint8_t *bytes, size_t size) {
     return (size > 0 && bytes[0] == 0x80) || tn__gzip_is(bytes, size) || tn__kineto_is(bytes, size);
 }
 
-/* Files that have no order of requests. */
+/* Refuses files that have no sequence of requests, such as memory profiles. */
 static tn_status replay_refuse(const cli_replay *arguments, const tn__file *file) {
     if (!tn__node_stats_recognises(file->bytes, file->size)) return TN_OK;
     return tn__where(arguments->error,

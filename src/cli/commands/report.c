@@ -267,7 +267,8 @@ static const char report_doc[] =
 static const struct argp report_parser = {
     report_options, report_parse, "INPUT", report_doc, NULL, 0, 0};
 
-/* A snapshot, or bytes by allocation site: `bytes` are unpacked. */
+/* Reports a file whose bytes are unpacked already: a snapshot, or a profile with bytes by
+ * allocation site. */
 static int report_bytes(cli_report *report, const uint8_t *bytes, size_t size) {
     if (cli_profile_recognises(report->path, bytes, size))
         return cli_profile_report(report, bytes, size);

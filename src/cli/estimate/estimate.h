@@ -70,12 +70,13 @@ typedef struct cli_estimate_result {
     uint32_t convolutions;
     bool normalises;
     tn_report_kernels kernels; /* description of the kernels; valid if for_kernels */
-    bool for_kernels; /* the estimate counts kernels of this machine, not the graph alone */
+    bool for_kernels; /* true: the estimate counts kernels of this machine, not the graph alone */
     /* memory saved by operators in pieces; zeros: no operator is in pieces */
     tn_scratch_report pieces;
-    /* the total is within the limit; for a pool, the pool fits with the limit as its capacity */
+    /* true: the total is within the limit; for a pool, the pool fits with the limit as its
+     * capacity */
     bool fits;
-    bool fitted; /* a program was fitted, because the unchanged program exceeds `fit` */
+    bool fitted; /* true: a program was fitted, because the unchanged program exceeds `fit` */
     /* if fitted: predicted extra time, as a fraction of the time of the unchanged program */
     double more_time;
     uint64_t host; /* bytes of host memory for swapped tensors, if a program was fitted */
@@ -101,7 +102,7 @@ tn_status cli_estimate_max_batch(const cli_estimate_request *request, uint64_t *
 typedef struct cli_change {
     char text[160];   /* options of the command line, such as "--dtype bf16 --fuse-update" */
     uint64_t total;   /* estimated bytes of the model with this change */
-    bool priced;      /* the extra time of the change was predicted; see more_time */
+    bool priced;      /* true: the extra time of the change was predicted; see more_time */
     double more_time; /* predicted extra time of the change, as a fraction */
 } cli_change;
 /* cli_changes_add adds each change to the answer, or a line that no change was found. */
@@ -133,7 +134,7 @@ typedef struct cli_cluster {
     bool asked, search, sweep;
     tn_cluster_found found;
     tn_cluster_time time;
-    bool timed; /* the time was computed, because the rates of the device are known */
+    bool timed; /* true: the time was computed, because the rates of the device are known */
 } cli_cluster;
 #define CLI_CLUSTER_INIT                                                                           \
     { .cluster = TN_CLUSTER_INIT }
@@ -176,7 +177,7 @@ int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_estimat
 typedef struct cli_llm {
     tn_llm_options options;  /* the requested options, including batch and sequence */
     tn_llm_scheme scheme;    /* --weight-type */
-    bool runtime_named;      /* --runtime was given, such as --runtime llama.cpp */
+    bool runtime_named;      /* true: --runtime was given, such as --runtime llama.cpp */
     uint64_t runtime, limit; /* bytes of the runtime, as given; bytes that a program can use */
     const tn_hardware *device;
     bool most; /* --max-batch */

@@ -241,7 +241,7 @@ typedef struct batch_search {
     const cli_fit *fit; /* options of the command line; its results are not used */
     cli_fit best;   /* the largest batch found so far that fits, with its answer; zero if none */
     bool plainly;   /* true: try only programs without recomputation and other changes */
-    bool carefully; /* require the answer of a full search, not any program that fits */
+    bool carefully; /* true: require the answer of a full search, not any program that fits */
 } batch_search;
 
 static bool batch_is_none(tn_status status) {

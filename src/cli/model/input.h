@@ -59,10 +59,10 @@ typedef struct cli_kernel_target {
     cli_runner runner;
     uint32_t threads; /* number of threads of the kernels; 0 means 1 */
     bool no_rewrite; /* true: keep the operators of the model file as they are, without rewriting */
-    /* in a training with pipeline stages, rewrite the graph before it is divided into stages, not
-     * after */
+    /* true: in a training with pipeline stages, rewrite the graph before it is divided into stages,
+     * not after */
     bool staged;
-    bool fastest; /* use the fastest kernels, even if they need more scratch memory */
+    bool fastest; /* true: use the fastest kernels, even if they need more scratch memory */
 } cli_kernel_target;
 
 /* Whether and how operators run in tiles. */
@@ -78,7 +78,7 @@ typedef struct cli_split {
 
 /* --stream PATTERN=K */
 typedef struct cli_stream_rule {
-    const char *pattern; /* of names of operators, or after "type:" of their types */
+    const char *pattern; /* pattern of names of operators, or, after "type:", of their types */
     uint32_t stream;
 } cli_stream_rule;
 
@@ -93,13 +93,15 @@ typedef struct cli_input {
     const char *module;
     const char *processor; /* name of the processor for `tenure arena`, or NULL */
     uint64_t alignment;    /* alignment of buffers in bytes; 0: the default */
-    bool wants_csv; /* the plan will be written as CSV, which cannot describe every problem */
-    bool ends_work; /* after the input is read, Ctrl-C stops searches (cli_interrupt_ends_work) */
+    bool wants_csv; /* true: the plan will be written as CSV, which cannot describe every problem */
+    /* true: after the input is read, Ctrl-C stops searches (cli_interrupt_ends_work) */
+    bool ends_work;
     const char *order; /* name of the order of operators; NULL: the order of the file */
     /* [sequence_count] the order of the operators in a plan that `verify` checks */
     const tn_op_id *sequence;
     uint32_t sequence_count;
-    bool replays; /* the program comes from a plan, so neither order nor recomputation is chosen */
+    /* true: the program comes from a plan, so neither order nor recomputation is chosen */
+    bool replays;
     const tn_program *program; /* the program of the plan; set after the graph was made */
     /* [operators] if the program comes from a plan: the scratch bytes that the plan gives each
      * kernel; NULL: no kernels */
@@ -109,12 +111,14 @@ typedef struct cli_input {
     cli_tflm_kernels tflm_kernels; /* kernels that run a .tflite model */
     cli_kernel_target target;
     tn_static_place statics;
-    /* streams on which `plan` puts the operators; 0: one */
+    /* streams: number of streams on which `plan` puts the operators; 0: one stream */
     uint32_t streams, stream_rule_count;
     const cli_stream_rule
-        *stream_rules; /* [stream_rule_count] of --stream, the last match counts */
-    cli_split split;   /* options about tiles, for `plan` and `run` */
-    tn_rules rules;    /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
+        /* [stream_rule_count] rules of --stream; if several match an operator, the last one
+         * counts */
+        *stream_rules;
+    cli_split split; /* options about tiles, for `plan` and `run` */
+    tn_rules rules;  /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
     /* the training of which a step is planned; NULL: inference */
     const struct cli_training *training;
     /* [operators] scratch bytes of the kernels of a .tflite model, or NULL */

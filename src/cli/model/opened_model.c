@@ -650,7 +650,7 @@ void cli_opened_model_close(cli_opened_model *opened) {
     if (opened->answer.own == NULL) tn_setup_destroy(opened->setup);
     tn_fit_answer_release(&opened->answer);
     free(opened->zeros);
-    /* the other fields belong to the model that this one is compared with */
+    /* with `naive`, the other fields belong to the model with which this one is compared */
     if (opened->naive) return;
     tn_pruning_release(&opened->pruning);
     tn_training_release(&opened->step);

@@ -11,7 +11,7 @@ typedef struct cli_choices { /* options of a model for the choice of kernels and
     tn_plan_options plan;
     uint32_t threads;
     bool no_rewrite; /* true: keep the operators of the model file as they are, without rewriting */
-    bool fastest;    /* use the fastest kernels, even if they need more scratch memory */
+    bool fastest;    /* true: use the fastest kernels, even if they need more scratch memory */
 } cli_choices;
 /* Returns the kernel target for these choices, with the kernels of `runner`. */
 cli_kernel_target cli_choices_target(const cli_choices *choices, cli_runner runner);
@@ -26,7 +26,7 @@ struct cli_opened_model {
     tn_trainer *trained; /* the trainer that supplies the trained parameters, or NULL */
     cli_choices choices;
     bool plain; /* true: run with plain kernels instead of those of oneDNN */
-    /* compare the run with one in which every tensor has separate memory
+    /* true: compare the run with one in which every tensor has separate memory
      * (cli_opened_model_naive) */
     bool check;
     bool poison, naive; /* naive: give every tensor separate memory */
@@ -96,7 +96,7 @@ tn_contents_of cli_opened_model_contents(cli_opened_model *opened);
  * requested. */
 tn_status cli_opened_model_open_trace(cli_opened_model *opened, uint64_t runs, tn_error *error);
 tn_status cli_opened_model_write_trace(const cli_opened_model *opened, tn_error *error);
-/* How an engine gets data and memory for swapped tensors. */
+/* Returns engine options by which an engine reads the model's data and stores swapped tensors. */
 tn_engine_options cli_opened_model_engine(cli_opened_model *opened);
 /* Opens the device and the engine. Errors: E_EXHAUSTED if the budget is too small. */
 tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error);

@@ -19,7 +19,7 @@ typedef struct cli_training {
     tn_train_options options; /* cli_training_make sets its members `freeze` and `train` */
     const char *freeze[CLI_FREEZE_MAX], *train[CLI_FREEZE_MAX];
     double recompute;     /* limit of the work of recomputation, as a fraction; 0: none */
-    bool recompute_cheap; /* recompute all cheap operators; used if `recompute` is 0 */
+    bool recompute_cheap; /* true: recompute all cheap operators; used if `recompute` is 0 */
     uint32_t given;       /* bits of the options that were given; see cli_training_is_given */
 } cli_training;
 #define CLI_TRAINING_INIT                                                                          \

@@ -111,14 +111,16 @@ typedef struct cli_verify {
     cli_training plan_training; /* options of a training that the plan file records */
     bool trains, repeats;       /* repeats: several rows have one name */
     bool is_placed;             /* true if every row is large enough for the tensor that it names */
-    bool has_rows; /* row i is buffer i for all rows, so no option is missing on the command line */
+    /* true: row i is buffer i for all rows, so no option is missing on the command line */
+    bool has_rows;
     tn_program *program; /* the program that the plan contains, or NULL */
     uint32_t body_count;
     /* For a plan inside a model: the end of its head, and the offset at which the next tensor
      * without an offset is placed. */
     uint64_t head, tail;
     uint32_t tail_count;
-    /* the plan inside a model leaves some tensors to the runtime, so lower bounds do not apply */
+    /* true: the plan inside a model leaves some tensors to the runtime, so lower bounds do not
+     * apply */
     bool is_partial;
     tn_error *error;
 } cli_verify;

@@ -9,7 +9,7 @@
 extern const cli_facts cli_profile_facts, cli_node_stats_facts;
 /* Whether the unpacked bytes of a file are one of these, by its first bytes or its name. */
 bool cli_profile_recognises(const char *path, const uint8_t *bytes, size_t size);
-/* Prints the answer; returns the exit status. */
+/* Prints the answer of `tenure report` for a profile, and returns the exit status. */
 int cli_profile_report(cli_report *report, const uint8_t *bytes, size_t size);
 
 #endif

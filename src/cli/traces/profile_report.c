@@ -89,7 +89,7 @@ static void profile_add_row(cli_answer *answer, const tn__profile *profile,
     cli_add_word(answer, "name", group->name);
 }
 
-/* The callers in the table, and the whole stack in the JSON. */
+/* Adds the stack of a sample: the table gets only the callers, the JSON the whole stack. */
 static tn_status profile_add_stack(cli_answer *answer, const tn__profile *profile,
                                    const tn__profile_group *group, tn_error *error) {
     enum { CALLERS = 3 };

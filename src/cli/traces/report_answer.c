@@ -14,7 +14,8 @@ typedef struct answer_state {
     cli_answer *answer;
     tn_snapshot_group *groups; /* [top] */
     tn_snapshot_hole *holes;   /* [top] */
-    bool has_segments;         /* profiler traces have none */
+    /* true: the trace lists segments of the allocator; traces of a profiler do not */
+    bool has_segments;
 } answer_state;
 
 /* --- the facts --- */

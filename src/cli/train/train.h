@@ -39,11 +39,13 @@ struct cli_train {
     cli_training training;
     cli_opened_model opened, naive; /* `naive` is the run that --check compares with */
     const char *data_path, *log_path;
-    const char *online_policy;   /* --online; NULL: the budget is met before the run */
-    bool explain;                /* --explain */
-    tn_online *online;           /* with --online */
-    cli_compile_options compile; /* that `online` reads until its second iteration */
-    cli_paths pictures;          /* output files for the picture of a step */
+    /* value of --online; NULL: no such option, so the budget is met by a plan before the run */
+    const char *online_policy;
+    bool explain;      /* --explain */
+    tn_online *online; /* the run with --online; NULL without that option */
+    /* options of the compiled model, which `online` reads until its second iteration */
+    cli_compile_options compile;
+    cli_paths pictures; /* output files for the picture of a step */
     uint64_t batch;
     double rate; /* --lr */
     bool json;
@@ -57,7 +59,7 @@ struct cli_train {
     tn_trainer_options options; /* options of the trainer that have no field of their own here */
     /* results */
     tn_data *data;
-    tn_engine *engine; /* of the first step */
+    tn_engine *engine; /* the engine that ran the first step */
     tn_trainer *trainer;
     const tn_trainer_state *state; /* the state of `trainer`, which owns it */
     FILE *log;                     /* the open log file; NULL: no log */

@@ -20,7 +20,7 @@ struct tn__kernel_cache {
     pthread_mutex_t lock;
     uint32_t users;
     uint32_t threads;
-    struct tn__dnnl *library; /* NULL: oneDNN is not used, only our own loops */
+    struct tn__dnnl *library; /* the loaded oneDNN library; NULL: only our own loops are used */
     tn__arena arena;          /* memory of the entries and keys */
     tn__names names;          /* maps a key to the index of its entry */
     tn__prepared **entries;
@@ -209,7 +209,8 @@ static tn_status cache_ask(tn__kernel_cache *cache, const tn_graph *graph, tn_op
     cache->key.size = 0;
     cache->key.failed = false;
     tn__op_key(&cache->key, graph, id);
-    /* Unambiguous, because the end of a key can be recognised without the number. */
+    /* Append the variant's number to the key. The key stays unambiguous, because tn__op_key writes
+     * keys of which the end can be recognised. */
     if (way > 0) tn__text_printf(&cache->key, "%u", way);
     if (cache->key.failed) return tn__no_memory(error, "kernels");
     uint32_t at = tn__names_find(&cache->names, cache->key.data, cache->key.size);

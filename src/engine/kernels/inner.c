@@ -72,7 +72,7 @@ static tn_tensor *inner_tensors(const inner_state *inner, tn__arena *arena,
         tensors[i] = *inner_operand(setup, in, i);
         if (!inner->wide) tensors[i].format = (tn_format){0};
         if (!inner->wide) continue;
-        /* with this flag the kernel does not ask for a packed input, which a copy cannot be */
+        /* this flag keeps the kernel from asking for a packed input, which a copy cannot be */
         tensors[i].flags |= TN_TENSOR_UPDATED;
         if (!inner_is_narrow(&tensors[i])) continue;
         tensors[i].dtype = TN_FLOAT32;
@@ -100,7 +100,8 @@ static tn_status inner_choose(tn_kernel_setup *setup, bool library, inner_state 
         kernel = tn__kernel_find(setup, inner->wide && setup->library != NULL, kernel);
         if (kernel == NULL) return TN_E_UNSUPPORTED;
         if (library && !tn__kernel_family(kernel)->library) return TN_E_UNSUPPORTED;
-        /* would find this kernel, or a similar one, again */
+        /* Skip kernels of other formats and kernels that pack, because these would again run a
+         * kernel on copies. */
         if (!inner->wide && (kernel->formats || kernel->pack != NULL)) continue;
         setup->workspace = 0;
         tn_status status = tn__kernel_prepare(kernel, setup);
@@ -145,7 +146,8 @@ static tn_status inner_make(inner_state *inner, tn_kernel_setup *setup, const tn
     uint64_t moved = total;
     TN_TRY(inner_choose_for(setup, op, library, inner));
     if (!tn__add(total, inner->own, &total)) return TN_E_UNSUPPORTED;
-    inner->own = moved; /* from now on the offset of the kernel's own scratch */
+    /* From now on, `own` is the offset of the kernel's own scratch memory, no longer its size. */
+    inner->own = moved;
     setup->workspace = total;
     return TN_OK;
 }
@@ -283,7 +285,8 @@ static void inner_add(const tn_operand *summand, float *to, uint64_t count) {
     }
 }
 
-/* The operator that the kernel runs, for the operator of the call. */
+/* Returns the operator as the kernel sees it: `op`, or the ONNX operator for which the kernel was
+ * prepared. */
 static tn_op inner_op(const inner_state *inner, const tn_op *op) {
     tn_op seen = *op;
     if (!inner->of_onnx) return seen;

@@ -94,7 +94,8 @@ tn_status tn__decompose_list(tn_decompose *it, const int64_t *list, uint32_t cou
 
 tn_status tn__decompose_reshape(tn_decompose *it, tn_tensor_id from, const int64_t *shape,
                                 uint32_t rank, tn_tensor_id *y) {
-    static const int64_t literal = 1; /* an extent of 0 is meant as 0 */
+    /* allowzero: an extent of 0 in the shape means 0, not "copy the extent of the input" */
+    static const int64_t literal = 1;
     const tn_attr attr = TN__ATTR_INT("allowzero", &literal);
     tn_tensor_id list;
     TN_TRY(tn__decompose_list(it, shape, rank, &list));

@@ -1,10 +1,11 @@
 /* decompose_attention.c - Attention and RotaryEmbedding as products, a soft maximum and views, for
  * training.
  *
- * Queries of the heads that share keys are rows of one product: [B, H, S, D] is read as
- * [B, G, (H / G) S, D], so keys and values are not repeated. What a query may not see gets the
- * score ATTENTION_UNSEEN, with which the soft maximum is exactly 0. A row that sees no key at all
- * has the result 0.
+ * B is the batch, H the number of query heads, G the number of key heads, S the number of queries
+ * and D the size of a head. The H / G query heads that share a key head become rows of one product:
+ * [B, H, S, D] is read as [B, G, (H / G) S, D], so keys and values are not repeated. A masked key
+ * gets the score ATTENTION_UNSEEN, for which the soft maximum is exactly 0. The result of a query
+ * that is masked from all keys is 0.
  * Source: operator texts of ONNX, opsets 23 to 25; docs/ContribOperators.md of ONNX Runtime.
  */
 #include <math.h>
@@ -16,10 +17,11 @@
 
 typedef struct attention_parts {
     int64_t batch, heads, groups, queries, keys, past, total, size, value_size;
-    bool flat;               /* operands of rank 3 */
-    tn_tensor_id q, k, v;    /* [B, G, rows, D], [B, G, T, D], [B, G, T, Dv] */
-    tn_tensor_id bias, sees; /* added to scores; bool, whether a query sees a key; or TN_NONE */
-    bool may_be_blind;       /* a row may see no key */
+    bool flat; /* true: queries, keys and values have rank 3: [batch, length, heads * size] */
+    tn_tensor_id q, k, v; /* queries [B, G, rows, D], keys [B, G, T, D], values [B, G, T, Dv] */
+    /* bias: added to scores; sees: bool, whether a query may use a key; TN_NONE: no such operand */
+    tn_tensor_id bias, sees;
+    bool may_be_blind; /* true: some query may be masked from all keys */
 } attention_parts;
 
 /* --- shapes --- */
@@ -53,7 +55,8 @@ static tn_status attention_read(tn_decompose *it, attention_parts *a) {
     return TN_OK;
 }
 
-/* [B, length, heads * size] or [B, heads, length, size] as the latter. */
+/* Brings an operand to shape [B, heads, length, size]; it has this shape or, if flat, [B, length,
+ * heads * size]. */
 static tn_status attention_heads(tn_decompose *it, const attention_parts *a, tn_tensor_id from,
                                  int64_t heads, int64_t length, int64_t size, tn_tensor_id *y) {
     static const int64_t perm[] = {0, 2, 1, 3};
@@ -64,7 +67,8 @@ static tn_status attention_heads(tn_decompose *it, const attention_parts *a, tn_
     return tn__decompose_transpose(it, *y, perm, 4, y);
 }
 
-/* Keys or values, after those of earlier calls; gives `present`. */
+/* Makes the keys (`which` 0) or values (1) of all positions: those of earlier calls (past), then
+ * those of this call. They are also the operator's output present. */
 static tn_status attention_sequence(tn_decompose *it, const attention_parts *a, uint32_t which,
                                     tn_tensor_id *y) {
     static const int64_t along = 2;
@@ -82,7 +86,7 @@ static tn_status attention_sequence(tn_decompose *it, const attention_parts *a, 
 
 /* --- what queries see --- */
 
-/* Range(first, first + count) as a column or a row. */
+/* Makes the integers first to first + count - 1 as a row (axis 0) or a column (axis 1). */
 static tn_status attention_range(tn_decompose *it, int64_t first, int64_t count, int64_t axis,
                                  tn_tensor_id *y) {
     tn_tensor_id from, to, by, list = TN_NONE;
@@ -99,8 +103,8 @@ static tn_status attention_and(tn_decompose *it, attention_parts *a, tn_tensor_i
     return TN_OK;
 }
 
-/* Query i, at position p = past + i, sees key j if j <= p (causal), j >= p - left, j <= p + right.
- */
+/* Adds the masks of is_causal and of the windows. Query i has position p = past + i. It sees key j
+ * if j <= p (causal), j >= p - left and j <= p + right. */
 static tn_status attention_window(tn_decompose *it, attention_parts *a) {
     int64_t left = tn__attr_int(it->op, "left_window_size", -1);
     int64_t right = tn__attr_int(it->op, "right_window_size", -1);
@@ -121,7 +125,8 @@ static tn_status attention_window(tn_decompose *it, attention_parts *a) {
     return attention_and(it, a, sees);
 }
 
-/* A mask of booleans; or of numbers, which are added to scores, and -inf means unseen. */
+/* Adds operand attn_mask: booleans say which keys a query sees; numbers are added to scores, and
+ * -inf means that the key is not seen. */
 static tn_status attention_mask(tn_decompose *it, attention_parts *a) {
     const tn_tensor *mask = tn__decompose_input(it, 3);
     tn_tensor_id id = tn__decompose_in(it, 3), never, sees;
@@ -141,7 +146,8 @@ static tn_status attention_mask(tn_decompose *it, attention_parts *a) {
 
 /* --- the products --- */
 
-/* The probabilities [B, H, S, T] of `scores`. */
+/* Computes probabilities from the scores [B, H, S, T]: softcap, bias, mask, then the soft
+ * maximum. */
 static tn_status attention_soften(tn_decompose *it, const attention_parts *a, tn_tensor_id scores,
                                   tn_tensor_id *y) {
     static const int64_t last = -1;
@@ -165,7 +171,7 @@ static tn_status attention_soften(tn_decompose *it, const attention_parts *a, tn
     return tn__decompose_one(it, "Softmax", scores, &axis, 1, y);
 }
 
-/* Makes rows 0 in which a query sees no key. */
+/* Sets rows of the result to 0 if their query sees no key. */
 static tn_status attention_blind(tn_decompose *it, const attention_parts *a, tn_tensor_id *y) {
     static const int64_t last = -1, keep = 1;
     const int64_t to = it->dtype;
@@ -182,7 +188,8 @@ static tn_status attention_blind(tn_decompose *it, const attention_parts *a, tn_
     return TN_OK;
 }
 
-/* [B, H, S, Dv] as output 0. */
+/* Writes the result, of shape [B, H, S, Dv], to output 0, in the shape of the operator's
+ * operands. */
 static tn_status attention_result(tn_decompose *it, const attention_parts *a, tn_tensor_id y) {
     static const int64_t perm[] = {0, 2, 1, 3};
     const int64_t shape[] = {a->batch, a->queries, a->heads * a->value_size};
@@ -226,12 +233,14 @@ TN__DECOMPOSE(attention) {
 /* --- RotaryEmbedding --- */
 
 typedef struct rotary_parts {
-    int64_t size, rotated, half; /* channels of a head; those that rotate; half of these */
-    bool interleaved;            /* pairs are neighbours; otherwise half a row apart */
+    /* channels of a head; channels of these that rotate; half of the rotating channels */
+    int64_t size, rotated, half;
+    bool interleaved; /* true: a pair is channels 2i and 2i + 1; false: channels i and i + half */
     tn_tensor_id cosines, sines;
 } rotary_parts;
 
-/* The first and second elements of the pairs of `x`, whose last extent is `rotated`. */
+/* Splits `x`, whose last extent is `rotated`, into the first and the second channels of its
+ * pairs. */
 static tn_status rotary_pairs(tn_decompose *it, const rotary_parts *r, tn_tensor_id x,
                               tn_tensor_id pairs[2]) {
     const int64_t halves[] = {r->half, r->half}, last = -1, two = 2;
@@ -249,7 +258,7 @@ static tn_status rotary_pairs(tn_decompose *it, const rotary_parts *r, tn_tensor
     return TN_OK;
 }
 
-/* first * cos - second * sin, and first * sin + second * cos. */
+/* Rotates the pairs: the new ones are first * cos - second * sin and first * sin + second * cos. */
 static tn_status rotary_turn(tn_decompose *it, const rotary_parts *r, tn_tensor_id pairs[2]) {
     tn_tensor_id products[4], turned[2];
     TN_TRY(tn__decompose_two(it, "Mul", pairs[0], r->cosines, &products[0]));
@@ -262,7 +271,8 @@ static tn_status rotary_turn(tn_decompose *it, const rotary_parts *r, tn_tensor_
     return TN_OK;
 }
 
-/* The reverse of rotary_pairs. `shape`: that of the rotated channels, of rank 4. */
+/* Joins pairs to channels, the reverse of rotary_pairs. `shape` is that of the rotated channels and
+ * has rank 4. */
 static tn_status rotary_join(tn_decompose *it, const rotary_parts *r, tn_tensor_id pairs[2],
                              const int64_t *shape, tn_tensor_id *y) {
     static const int64_t last = -1;
@@ -274,7 +284,9 @@ static tn_status rotary_join(tn_decompose *it, const rotary_parts *r, tn_tensor_
     return r->interleaved ? tn__decompose_reshape(it, *y, shape, 4, y) : TN_OK;
 }
 
-/* `ids` positions [B, S] of the tables [max, half], or TN_NONE: tables [B, S, half]. */
+/* Adds the operators of a rotary embedding. With `ids`, the positions [B, S], the tables have shape
+ * [max, half] and are indexed by position. If `ids` is TN_NONE, the tables have shape [B, S,
+ * half]. */
 static tn_status rotary_decompose(tn_decompose *it, tn_tensor_id ids, tn_tensor_id cosines,
                                   tn_tensor_id sines) {
     static const int64_t last = -1;
@@ -295,7 +307,7 @@ static tn_status rotary_decompose(tn_decompose *it, tn_tensor_id ids, tn_tensor_
     const int64_t by_row[] = {x->shape[0], x->shape[1], heads, r.size};
     int64_t shape[4] = {x->shape[0], flat ? x->shape[1] : heads, flat ? heads : x->shape[2],
                         r.rotated};
-    for (uint32_t k = 0; k < 2; k++) { /* [B, S, half], with an extent of 1 for the heads */
+    for (uint32_t k = 0; k < 2; k++) { /* give the tables [B, S, half] an axis for the heads */
         tn_tensor_id table = *tables[k];
         if (ids != TN_NONE) TN_TRY(tn__decompose_two(it, "Gather", table, ids, &table));
         TN_TRY(tn__decompose_unsqueeze(it, table, flat ? 2 : 1, tables[k]));
@@ -323,8 +335,8 @@ TN__DECOMPOSE(rotary) {
                             tn__decompose_in(it, 2));
 }
 
-/* Of com.microsoft: the positions come before the tables, and a single one is the first position of
- * all rows. */
+/* RotaryEmbedding of com.microsoft, whose positions come before the tables. Forms with one position
+ * for all rows, a scale, or packed batches have no gradient. */
 TN__DECOMPOSE(contrib_rotary) {
     const tn_tensor *ids = tn__decompose_input(it, 1);
     double scale = tn__attr_float(it->op, "scale", 1);

@@ -18,7 +18,7 @@ TN__DECOMPOSE(swiglu) {
     return tn__decompose_add(it, "Mul", TN__LIST(gate, tn__decompose_in(it, 1)), NULL, 0, &y, 1);
 }
 
-/* Gelu(x + bias); `form` is its attribute approximate. */
+/* Gelu(x + bias); `form` is the value of Gelu's attribute approximate. */
 static tn_status decompose_gelu(tn_decompose *it, const char *form) {
     const tn_attr attr = TN__ATTR_STRING("approximate", &form);
     tn_tensor_id x = tn__decompose_in(it, 0), bias = tn__decompose_in(it, 1);
@@ -40,7 +40,7 @@ TN__DECOMPOSE(quick_gelu) {
 
 /* --- normalisations --- */
 
-/* Fails if one of the outputs [from, to) is wanted. */
+/* Fails if the model reads one of the outputs [from, to). */
 static tn_status decompose_only(tn_decompose *it, uint32_t from, uint32_t to) {
     for (uint32_t k = from; k < to; k++)
         if (tn__decompose_out(it, k) != TN_NONE)
@@ -59,7 +59,7 @@ TN__DECOMPOSE(simplified_layer_norm) {
                              &y, 1);
 }
 
-/* The normalisation `type` of input + skip + bias. The sum is output 3. */
+/* Adds the normalisation `type` of input + skip + bias. The sum itself is output 3. */
 static tn_status decompose_skip(tn_decompose *it, const char *type, tn_tensor_id beta,
                                 tn_tensor_id bias) {
     static const int64_t last = -1;
@@ -85,8 +85,8 @@ TN__DECOMPOSE(skip_simplified_layer_norm) {
 
 /* --- a convolution with a state --- */
 
-/* x [B, C, L] after the state [B, C, k - 1], or after zeros; weights [C, 1, k]. The new state is
- * the last k - 1 columns. */
+/* Convolution of x [B, C, L] along its last axis with weights [C, 1, k]. The old state [B, C, k -
+ * 1], or zeros, is put before x; the new state is the last k - 1 columns of the two together. */
 TN__DECOMPOSE(causal_conv) {
     const tn_tensor *x = tn__decompose_input(it, 0), *w = tn__decompose_input(it, 1);
     const char *activation = tn__attr_string(it->op, "activation", "none");

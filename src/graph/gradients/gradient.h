@@ -5,9 +5,9 @@
  * one. The tensors that the backward pass reads are kept: Relu's rule reads its output, Add's rule
  * reads nothing.
  *
- *     static tn_status unary_gradient_relu(tn_gradient *it) { // dx = dy where y > 0
+ *     tn_status tn__gradient_relu(tn_gradient *it) { // dx = dy where y > 0
  *         return tn__gradient_own(it, "ReluGrad", TN__LIST(it->given[0], it->op.outputs[0]), NULL,
- * 0, &it->found[0]);
+ *                                 0, &it->found[0]);
  *     }
  *
  * Every gradient has the shape and the element type of its tensor. Shapes of all tensors of the

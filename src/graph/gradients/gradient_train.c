@@ -277,7 +277,7 @@ tn_status tn__gradient_rank_scatter(tn_gradient *it) {
     return tn__gradient_own(it, "RankGather", TN__LIST(it->given[0]), attrs, count, &it->found[0]);
 }
 
-/* Takes the rank's part of a gradient that all ranks have. */
+/* Sets the gradient of an operand to this rank's part of a gradient that all ranks have. */
 static tn_status ranks_own(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     int64_t axis = tn__attr_int(&it->op, "axis", 0);

@@ -28,8 +28,11 @@ typedef struct tn__rebatch {
     const tn_graph *reference; /* the graph, inferred with the batch that it was exported with */
     int64_t from, to;          /* the batch of the reference and the new batch, both at least 1 */
     uint32_t changed;          /* out: number of changed constants */
-    bool *inner; /* [tensors of the reference] true: the batch is the fastest part of its axis */
-    /* [operators] true: this Reshape is to make the batch the fastest part of an axis */
+    /* [tensors of the reference] true: an axis combines the batch with other extents, and the batch
+     * varies fastest along it */
+    bool *inner;
+    /* [operators] true: the operator is a Reshape that must make the batch vary fastest along an
+     * axis */
     bool *inward;
     uint32_t tensors; /* number of tensors in the reference */
     /* out: true if a tensor that was already inferred has changed, so that inference must run

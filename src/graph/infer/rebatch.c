@@ -181,7 +181,8 @@ static bool rebatch_kept(const tn_tensor *input, uint32_t from, const tn_tensor 
     return true;
 }
 
-/* Whether the constant has -1 at the axis where the batch would be the fastest part. */
+/* Whether the constant shape of a Reshape has -1 at the axis along which the batch would vary
+ * fastest. */
 static bool rebatch_swallows(const tn__rebatch *it, const tn_op *op, const tn_value *target,
                              const tn_tensor *input, uint32_t from, const tn_tensor *output) {
     uint64_t before = rebatch_before(input, from);

@@ -24,8 +24,9 @@ typedef struct tn__draft_op {
     /* the operator's lists belong to the draft; `inputs` is changed only through tn__draft_set */
     tn_op op;
     const tn_op_rule *rule; /* the registry's entry for the operator, or NULL */
-    uint32_t at, sub;       /* place in the order of operators: sorted by `at`, then by `sub` */
-    tn_op_id made;          /* the corresponding operator in the new graph */
+    /* position in the order of operators, which are sorted by `at`, then by `sub` */
+    uint32_t at, sub;
+    tn_op_id made; /* the corresponding operator in the new graph */
     bool gone;
 } tn__draft_op;
 
@@ -33,7 +34,9 @@ typedef struct tn__draft_tensor {
     tn_tensor tensor; /* shape and value as inferred, or as set by a rewrite */
     tn_op_id producer;
     uint32_t uses; /* number of times that operators of block 0 read the tensor */
-    bool fixed;    /* an output of the graph, or read from another block: it must be kept */
+    /* true: the tensor must be kept, because it is an output of the graph or another block reads
+     * it */
+    bool fixed;
     /* A tensor with the same elements in the other format: channels last if `tensor` lies in the
      * order of its shape, and vice versa. TN_NONE: not made yet. */
     tn_tensor_id twin;
@@ -48,22 +51,23 @@ typedef struct tn__draft {
     size_t tensor_room, op_room;
     uint32_t tensor_count, op_count;
     const tn_pruning *pruning; /* NULL: no weights are pruned */
-    /* keep_ids: every tensor stays and keeps its id. keep_ops: every operator stays */
+    /* keep_ids: every tensor stays and keeps its id. keep_ops: every operator stays. */
     bool keep_ids, keep_ops;
     tn_error *error;
 } tn__draft;
 
 typedef struct tn__rewrite {
     const char *name, *summary;
-    bool formats; /* the rewrite changes formats and nothing else */
-    /* the rewrite changes results; it runs only with tn_rewrite_options.weights_dtype */
+    bool formats; /* true: the rewrite changes formats and nothing else */
+    /* true: the rewrite changes results; it runs only with tn_rewrite_options.weights_dtype */
     bool weights;
-    bool pruning; /* the rewrite changes results; it runs only with tn_rewrite_options.pruning */
-    /* the rewrite may run before gradients are added: its results have gradients, and parameters
-     * stay parameters */
+    /* true: the rewrite changes results; it runs only with tn_rewrite_options.pruning */
+    bool pruning;
+    /* true: the rewrite may run before gradients are added: its results have gradients, and
+     * parameters stay parameters */
     bool before_training;
-    /* the rewrite may run on training graphs: it does not rely on values that training changes
-     * (tn__draft_is_known) */
+    /* true: the rewrite may run on training graphs: it does not rely on values that training
+     * changes (tn__draft_is_known) */
     bool in_training;
     /* Called for each operator `id` of block 0 that has not been removed; it may rewrite the graph
      * there. */

@@ -29,8 +29,9 @@ static inline uint64_t tn__sparse_span(const tn__sparse *form) {
 }
 /* The number of blocks per row; 0 for an invalid form. */
 uint64_t tn__sparse_blocks(const tn__sparse *form);
-/* The number of elements of the lists `places` and `starts`; TN_SIZE_UNKNOWN on overflow. */
-uint64_t tn__sparse_places(const tn__sparse *form); /* elements of 8 bits, or of 16 */
+/* Return the number of elements of the list `places`, which have 8 or 16 bits, and of the list
+ * `starts`; TN_SIZE_UNKNOWN on overflow. */
+uint64_t tn__sparse_places(const tn__sparse *form);
 uint64_t tn__sparse_starts(const tn__sparse *form);
 /* Sets `bits` to the value that needs the fewest bytes. Returns false if the dense float32 matrix
  * is not larger, or if there are too many values. */
@@ -70,7 +71,7 @@ static inline bool tn__magnitudes_keeps(tn__magnitudes *found, float value) {
     found->ties--;
     return true;
 }
-/* Does both passes over one array. */
+/* Finds the threshold for a single array: counts it in both passes, and ends them. */
 void tn__magnitudes_find(tn__magnitudes *found, const float *values, uint64_t count, uint64_t kept);
 
 #endif

@@ -16,7 +16,8 @@ static const int64_t *moves_few(const tn_infer *infer, uint32_t index, uint32_t 
     return ints && *count <= MOVES_VALUES ? ints : NULL;
 }
 
-/* Sets the values of output 0 if its shape is known. */
+/* Sets the values of output 0 to those of the operand, in its order, if the shape of the output is
+ * known. */
 static tn_status moves_follow(tn_infer *infer, const int64_t *values, uint32_t count) {
     const tn_tensor *out = tn__output(infer, 0);
     if (!out || tn__elements(out) != count || count == 0 || !tn__is_integer(out->dtype))
@@ -206,7 +207,7 @@ typedef struct moves_cut {
     const int64_t *begin, *end, *step;
     uint32_t count;
     int64_t begin_mask, end_mask, ellipsis, fresh, shrink;
-    bool is_offset; /* ends are relative to the begins */
+    bool is_offset; /* true: ends are relative to the begins */
 } moves_cut;
 
 static bool moves_bit(int64_t mask, uint32_t i) { return i < 63 && (mask >> i & 1); }

@@ -140,8 +140,8 @@ tn_status tn__tflite_volume(tn_infer *infer) {
     return tn__tflite_set(infer, 0, 5, shape);
 }
 
-/* Sets the shape of a transposed convolution, which input 0 holds as values. If its batch differs
- * from that of the image, it is stale, too. */
+/* Sets the shape of a transposed convolution, whose output shape is the value of input 0. The batch
+ * in that value must be that of the image; a constant batch of another size is an error. */
 tn_status tn__tflite_transposed(tn_infer *infer) {
     uint32_t count;
     const int64_t *stated = tn__tflite_ints(infer, 0, &count);

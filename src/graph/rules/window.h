@@ -13,7 +13,7 @@ typedef struct tn__window {
     uint32_t spatial;
     int64_t kernel[TN__WINDOW_MAX], stride[TN__WINDOW_MAX], dilation[TN__WINDOW_MAX];
     int64_t begin[TN__WINDOW_MAX], end[TN__WINDOW_MAX]; /* padding */
-    bool same; /* auto_pad is SAME_*: the padding follows from the output's extents */
+    bool same; /* true: auto_pad is SAME_*: the padding follows from the output's extents */
     /* ceil_mode: a last window that begins inside the input counts although its end is outside */
     bool ceiling;
 } tn__window;

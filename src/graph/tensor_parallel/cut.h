@@ -30,8 +30,8 @@ typedef struct tn__cut {
 /* The cuts of all operands of one operator. */
 typedef struct tn__op_cuts {
     tn__cut *inputs, *outputs; /* [inputs and outputs of the operator] the cut of each operand */
-    bool *once;                /* [inputs] the input is added once, to the sum of all parts */
-    bool sums;                 /* the results are partial sums */
+    bool *once;                /* [inputs] true: the input is added once, to the sum of all parts */
+    bool sums;                 /* true: the results are partial sums */
 } tn__op_cuts;
 
 typedef struct tn__cut_use { /* one use of a tensor as an operand */
@@ -57,14 +57,15 @@ typedef struct tn__cuts {
     const tn_graph *graph; /* inferred */
     uint32_t ranks, rank;
     const bool *runs;     /* [operators] */
-    const bool *depends;  /* [tensors] the tensor depends on trained parameters */
-    const bool *trained;  /* [tensors] the tensor is a trained parameter */
+    const bool *depends;  /* [tensors] true: the tensor depends on trained parameters */
+    const bool *trained;  /* [tensors] true: the tensor is a trained parameter */
     const uint32_t *uses; /* [tensors] number of uses as an operand */
     tn_tensor_id scores;  /* the scores, which may be cut along axis `classes`, if there is one */
     tn_tensor_id shaped;  /* the model's output, if it is a reshaped `scores` */
     uint32_t classes;     /* axis of the classes; TN_NONE: the loss has no classes */
-    bool keeps_outputs;   /* all outputs of the model must be whole */
-    /* sequence parallelism: tensors between the tensor-parallel parts are cut, too */
+    bool keeps_outputs;   /* true: all outputs of the model must be whole */
+    /* true: sequence parallelism, that is, tensors between the tensor-parallel parts are cut,
+     * too */
     bool sequence;
     const tn_context *context;
     tn__arena *arena; /* arena of all lists */
@@ -75,8 +76,8 @@ typedef struct tn__cuts {
     tn_op_id *origin;
     tn__cut *cuts;    /* [tensors of graph] the chosen cuts */
     tn__cut *strips;  /* [tensors of graph] sequence-parallel cuts; blocks 0: the tensor is whole */
-    bool *stripped;   /* [operators of graph] operators that work on sequence-parallel cuts */
-    uint64_t between; /* bytes, before cutting, of the tensors with sequence-parallel cuts */
+    bool *stripped;   /* [operators of graph] true: the operator works on sequence-parallel cuts */
+    uint64_t between; /* bytes of the tensors that have sequence-parallel cuts, before cutting */
     uint64_t parameters; /* bytes of all trained parameters, and of the cut ones, before cutting */
     uint64_t cut;
     /* why the largest uncut part stays whole; NULL: it is too small for a message */
@@ -87,10 +88,14 @@ typedef struct tn__cuts {
     tn__cut_use *readers;
     uint8_t *pinned;      /* [tensors] the tensor is read by blocks of control flow */
     uint32_t *first_axis; /* [tensors] where the axes of each tensor begin in `covered` */
-    uint8_t *covered; /* for each axis of each tensor: a class began at this axis, or includes it */
-    tn__cut *at;      /* [tensors] cuts in the current class */
-    uint32_t *way;    /* [operators] how the current class cuts the operator; 0: not yet */
-    uint32_t *copied; /* [tensors] the last class in which an operator reads the tensor whole */
+    /* for each axis of each tensor: 1 if a class of cuts began with a cut along this axis, or
+     * includes it */
+    uint8_t *covered;
+    /* [tensors] how the current class (cuts that must be applied together) cuts each tensor */
+    tn__cut *at;
+    uint32_t *way; /* [operators] how the current class cuts the operator; 0: not yet */
+    /* [tensors] number of the last class of cuts in which an operator reads the tensor whole */
+    uint32_t *copied;
     tn__class *found; /* [found_count] */
     size_t found_count, found_room;
 } tn__cuts;
@@ -115,8 +120,8 @@ bool tn__cuts_looks(const tn__cuts *it, tn_op_id op);
 /* classes.c */
 tn_status tn__cuts_classes(tn__cuts *it);
 tn_status tn__cuts_choose(tn__cuts *it);
-/* strip.c: fills in `strips`, `stripped` and `between`. Errors: E_INVALID (no tensor can be cut
- * this way). */
+/* strip.c: chooses the sequence-parallel cuts, that is, sets `strips`, `stripped` and `between`.
+ * Errors: E_INVALID (no tensor can be cut this way). */
 tn_status tn__cuts_strip(tn__cuts *it);
 /* make.c: describes how a static tensor is cut. */
 tn_status tn__cuts_part(tn__arena *arena, const tn_tensor *whole, tn_tensor_id id,

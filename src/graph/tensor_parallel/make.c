@@ -22,7 +22,7 @@ typedef struct make_state {
     /* [tensors] the part that was last sliced from the tensor; TN_NONE: none yet */
     tn_tensor_id *slices;
     tn__cut *sliced; /* [tensors] cut of the part in `slices` */
-    bool *gone;      /* [tensors] the operator that made the tensor was removed */
+    bool *gone;      /* [tensors] true: the operator that made the tensor was removed */
     tn_op_id *origin;
     size_t origin_room;
     tn_error *error;
@@ -146,7 +146,7 @@ static tn_status make_ops(make_state *state, const bool *leaves) {
     return TN_OK;
 }
 
-/* Checks that every tensor has the extents that its cut requires. */
+/* Checks that every tensor of the new graph has the extents that its cut requires. */
 static tn_status make_check(const make_state *state) {
     const tn__cuts *it = state->it;
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {

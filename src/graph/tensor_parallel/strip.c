@@ -124,7 +124,8 @@ static bool strip_touches_cut(const tn__cuts *it, const tn_op *op) {
     return cut;
 }
 
-/* Removes the cut of a sum if no operator uses its parts: they would be gathered at once. */
+/* Removes the sequence-parallel cut of a sum if no operator works on its parts, because they would
+ * be gathered at once. */
 static void strip_end(tn__cuts *it) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
         const tn_tensor *tensor = tn_graph_tensor(it->graph, id);

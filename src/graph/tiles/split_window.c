@@ -24,7 +24,7 @@ static int64_t window_reach(const tn__window *window, uint32_t i) {
     return (window->kernel[i] - 1) * window->dilation[i] + 1;
 }
 
-/* The padding in front of the input, if it is computed from extents. */
+/* Returns the padding before the input, which is computed from extents (auto_pad). */
 static int64_t window_front(const tn_infer *infer, const tn__window *window, uint32_t i,
                             int64_t input, int64_t output) {
     if (!window->same) return window->begin[i];

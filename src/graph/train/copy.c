@@ -17,7 +17,7 @@
 
 /* --- tensors --- */
 
-/* Whether the copy has no operator that defines the tensor, although the model has one. */
+/* Whether the model has an operator that defines the tensor, but its copy has none. */
 static bool copy_is_gone(const tn__train *it, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(it->model, id);
     return tensor->producer != TN_NONE && tensor->block == 0 && !it->runs[tensor->producer];

@@ -42,30 +42,37 @@ typedef struct tn__train {
     tn_graph *inlined; /* the model after inline.c; NULL: unchanged */
     tn_graph *divided; /* the model after loss_parts.c, with its scores in parts; NULL: unchanged */
     tn_graph *part;    /* the model after tensor_parallel.c: that of one rank; NULL: unchanged */
-    const tn_graph *whole; /* the model that `part` was cut from */
-    /* [operators of the part] the corresponding operator of the whole model */
+    /* the model of all ranks from which `part`, the model of one rank, was cut */
+    const tn_graph *whole;
+    /* [operators of `part`] the corresponding operator of the whole model */
     const tn_op_id *origin;
-    const tn__cut *cuts;   /* [tensors of the whole] chosen cuts; NULL: no tensor is cut */
-    const tn__cut *strips; /* [tensors of the whole] sequence-parallel cuts between them */
+    /* [tensors of the whole model] chosen cuts, that is, how ranks divide each tensor; NULL: no
+     * tensor is cut */
+    const tn__cut *cuts;
+    /* [tensors of the whole model] sequence-parallel cuts of the tensors between tensor-parallel
+     * operators */
+    const tn__cut *strips;
     tn_part_sums cut_sums;
     tn_graph *graph;
-    tn_train_options options; /* with all defaults filled in */
+    /* the caller's options, with the default in place of every option that was not given */
+    tn_train_options options;
     const tn_context *context;
     tn_error *error;
     tn__arena arena; /* owns all lists below, until the call ends */
     tn_training made;
-    bool evaluates; /* the copy is for inference during training, without backward pass */
+    bool evaluates; /* true: the copy is for inference during training, without backward pass */
 
     uint32_t tensors; /* number of tensors in the model; the new graph has more */
     /* [tensors] for a parameter that an operator of the model returns: the tensor with its initial
      * data; otherwise TN_NONE */
     tn_tensor_id *begins;
-    bool *depends;  /* [tensors] the tensor depends on a trained parameter */
-    bool *constant; /* [tensors] a parameter in the file that is a constant of the formula */
-    bool *trained;  /* [tensors] the tensor is a trained parameter */
-    bool *read;     /* [tensors] the loss or a kept output depends on the tensor */
+    bool *depends; /* [tensors] true: the tensor depends on a trained parameter */
+    /* [tensors] true: the tensor is a parameter in the file that is a constant of the formula */
+    bool *constant;
+    bool *trained;  /* [tensors] true: the tensor is a trained parameter */
+    bool *read;     /* [tensors] true: the loss or a kept output depends on the tensor */
     uint32_t *uses; /* [tensors] number of operands that are this tensor */
-    bool *runs;     /* [operators of the model] the operator has to run */
+    bool *runs;     /* [operators of the model] true: the operator has to run */
     /* [tensors] for running statistics: the newest version so far; TN_NONE: the original is the
      * newest */
     tn_tensor_id *latest;
@@ -75,19 +82,20 @@ typedef struct tn__train {
     uint32_t *number; /* [tensors] index in made.parameters; TN_NONE: not a trained parameter */
 
     /* Mixed precision: fields about tensors that are float32 in the model. */
-    bool *works_low;     /* [operators of the model] the operator works in 16 bits */
-    bool *likes_low;     /* [tensors] the operator's result has 16 bits */
-    bool *is_low;        /* [tensors] the tensor with this id has 16 bits in the new graph */
+    bool *works_low;     /* [operators of the model] true: the operator works in 16 bits */
+    bool *likes_low;     /* [tensors] true: the operator's result has 16 bits */
+    bool *is_low;        /* [tensors] true: the tensor with this id has 16 bits in the new graph */
     tn_tensor_id *other; /* [tensors] the tensor cast to the other type; TN_NONE: not made yet */
 
     /* The backward pass. Ids refer to the graph as it was before that pass. */
     uint32_t forward;       /* number of tensors before the backward pass */
     uint32_t forward_ops;   /* number of operators in the main block before the backward pass */
-    bool *needs;            /* [forward] the tensor depends on a trained parameter */
-    tn_tensor_id *gradient; /* [forward] the sum of its gradients so far; TN_NONE: none yet */
-    uint32_t *readers;      /* [forward] number of its readers that have not been visited yet */
+    bool *needs;            /* [forward] true: the tensor depends on a trained parameter */
+    tn_tensor_id *gradient; /* [forward] sum of the tensor's gradients so far; TN_NONE: none yet */
+    /* [forward] number of the tensor's readers that the backward pass has not visited yet */
+    uint32_t *readers;
     tn_tensor_id factor; /* factor of gradients if the loss scale is adaptive; otherwise TN_NONE */
-    bool *arrived;       /* [made.parameters] the parameter's gradient is complete */
+    bool *arrived;       /* [made.parameters] true: the parameter's gradient is complete */
     uint32_t *waiting; /* [waiting_count] parameters with gradients that wait for the next bucket */
     uint32_t waiting_count, bucket_count;
     uint64_t waiting_bytes;
@@ -113,7 +121,7 @@ typedef struct tn__train {
     tn_tensor_id *copies; /* [rounds x once] the id of a tensor in each copy */
     /* [tensors of all copies] the id of the corresponding tensor in the first copy */
     tn_tensor_id *first_of;
-    bool *shared;      /* [once] all copies read this tensor */
+    bool *shared;      /* [once] true: all copies read this tensor */
     uint32_t *part_of; /* [operators of the model with one copy] part of the pipeline */
     tn_home *op_homes; /* [operators of the model] home of the operator */
     tn_home home;      /* the home that new tensors get */
@@ -170,7 +178,8 @@ const tn_tensor *tn__train_whole_of(const tn__train *it, tn_tensor_id id);
 bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places);
 /* Adds the loss for the case that each rank has the scores of some of the classes. */
 tn_status tn__train_class_loss(tn__train *it, const int64_t *axis);
-/* rounds.c: whether one run of the graph is a whole step, and the number of runs in a step. */
+/* rounds.c: tn__train_is_whole returns whether one run of the graph is a whole training step; the
+ * function after it returns the number of runs in a step. */
 bool tn__train_is_whole(const tn__train *it);
 uint32_t tn__train_runs(const tn__train *it);
 /* Replaces the model by one copy per micro-batch. Errors: E_INVALID (more parts than operators),
@@ -209,7 +218,7 @@ tn_status tn__train_stages(tn__train *it);
 void tn__stages_destroy(const tn_context *context, const tn_stages *stages);
 /* copy.c: copies one operator of the model unchanged. */
 tn_status tn__train_copy_op(tn__train *it, const tn_op *op, tn_block_id block);
-/* copy.c: makes it->graph, without labels and loss. */
+/* copy.c: makes it->graph, a copy of the model without labels and loss. */
 tn_status tn__train_copy(tn__train *it);
 /* mixed.c: checks the options of the loss scale. Errors: E_INVALID (an option that does not work
  * with an adaptive scale). */

@@ -49,7 +49,8 @@ static tn_tensor_id inline_operand(const tn_op *op, uint32_t input) {
     return input < op->input_count ? op->inputs[input] : TN_NONE;
 }
 
-/* The QuantizeLinear whose result this DequantizeLinear turns back; NULL: it is no such pair. */
+/* Returns the QuantizeLinear whose result this DequantizeLinear expands again; NULL: there is no
+ * such QuantizeLinear. */
 static const tn_op *inline_quantised(const tn_graph *graph, const tn_op *op) {
     bool contrib = strcmp(op->domain, "com.microsoft") == 0;
     if (strcmp(op->type, "DequantizeLinear") != 0 || (op->domain[0] != '\0' && !contrib))
@@ -85,8 +86,8 @@ static tn_status inline_fake(tn__train *it, const tn_op *op, const tn_op *quanti
     return tn_graph_add_op(it->graph, &spec, NULL, it->error);
 }
 
-/* The block that receives the operators of a block: the block itself, a block around it, or
- * INLINE_GONE. */
+/* Returns the block to which the operators of a block are moved: the block itself, a block around
+ * it, or INLINE_GONE. */
 static tn_block_id inline_target(const tn_graph *graph, tn_block_id block) {
     tn_block_id target = TN_NONE;
     for (tn_block_id at = block; at != 0;) {

@@ -126,7 +126,7 @@ static tn_status loss_cast(tn__train *it) {
 }
 
 static tn_status loss_one(tn__train *it) {
-    /* the tensors of the whole model */
+    /* the graph that describes the tensors of the whole model */
     const tn_graph *whole = it->part_count > 0 ? it->model : it->graph;
     const tn_tensor scores = *tn_graph_tensor(whole, it->scores);
     if (!tn__is_float(scores.dtype) || !tn__shape_known(&scores))

@@ -28,7 +28,8 @@ typedef struct parts_work {
     /* the operators from the one that computes the scores back to the product */
     tn_op_id chain[PARTS_CHAIN];
     uint32_t chain_count;
-    uint32_t data[PARTS_CHAIN]; /* for each of these operators, the input that is divided */
+    /* for each operator of `chain`: the index of its input that is divided */
+    uint32_t data[PARTS_CHAIN];
     tn_tensor_id base;
     parts_cut cuts[2];
     uint32_t cut_count;
@@ -467,7 +468,7 @@ typedef struct parts_list {
     const tn_op_id *ops; /* the operators in their original order */
     tn_op_id *to;
     uint32_t count;
-    bool *there; /* [parts + 1] the operators of this part have been listed */
+    bool *there; /* [parts + 1] true: the operators of this part have been listed */
 } parts_list;
 
 /* Lists the operators of one part, unless they have been listed. Operators that read several parts

@@ -27,15 +27,15 @@
 
 typedef enum lower_sort {
     LOWER_FULL, /* float32 */
-    LOWER_LOW,  /* works in 16 bits: products; their kernels sum in float32 */
-    /* works in 16 bits if a computed operand has 16 bits, otherwise in float32. So results of
-     * statistics stay in float32 until they are combined with an activation */
+    LOWER_LOW,  /* products, which work in 16 bits; their kernels sum in float32 */
+    /* operators that work in 16 bits if a computed operand has 16 bits, otherwise in float32. So
+     * results of statistics stay in float32 until they are combined with an activation */
     LOWER_FOLLOW,
-    /* like LOWER_FOLLOW, but a parameter alone also gives 16 bits, because it is then the operand
-     * of a product */
+    /* operators that also work in 16 bits if they read a parameter alone, because their result is
+     * then the operand of a product; otherwise as LOWER_FOLLOW */
     LOWER_MOVE,
-    /* reads float32 rows of a table that is far larger than the rows. The result has 16 bits if the
-     * table is a parameter; otherwise as with LOWER_FOLLOW */
+    /* operators that read float32 rows of a table that is far larger than the rows. The result has
+     * 16 bits if the table is a parameter; otherwise as LOWER_FOLLOW */
     LOWER_TABLE
 } lower_sort;
 
@@ -292,9 +292,10 @@ static bool train_is_free_cast(const tn__train *it, const tn_op *op) {
 typedef struct recompute_state {
     tn__train *it;
     uint32_t count; /* number of operators in the main block before this pass */
-    /* [forward] first position in the backward pass that reads the tensor, or NONE */
+    /* [forward] position of the tensor's first reader in the backward pass; RECOMPUTE_NONE: no
+     * reader */
     uint32_t *reader;
-    bool *again; /* [forward] the cast that computes the tensor is repeated */
+    bool *again; /* [forward] true: the cast that computes the tensor is repeated */
     /* [forward] the tensor that the repeated cast computes; TN_NONE: none yet */
     tn_tensor_id *copy;
     tn_op_id *order; /* the new order of operators */

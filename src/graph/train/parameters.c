@@ -121,10 +121,12 @@ static bool parameters_is_row(const tn_tensor *tensor) {
 
 /* Facts about tensors, found on the way from the inputs to the loss. */
 typedef struct parameters_marks {
-    bool *from;     /* the tensor depends on an input */
-    bool *acted;    /* the tensor depends on a parameter that counts as a variable */
-    bool *variable; /* a parameter that is not one of the constants described at the top */
-    bool *scores;   /* a sum that a Softmax reads, or a term of such a sum */
+    bool *from;  /* true: the tensor depends on an input */
+    bool *acted; /* true: the tensor depends on a parameter that counts as a variable */
+    /* true: the tensor is a parameter, and none of the constants described at the top of this
+     * file */
+    bool *variable;
+    bool *scores; /* true: the tensor is a sum that a Softmax reads, or a term of such a sum */
 } parameters_marks;
 
 /* Marks the sums that a Softmax reads, and their terms. */
@@ -210,7 +212,8 @@ static void parameters_constants(tn__train *it, parameters_marks *marks) {
         it->constant[id] = !marks->variable[id] && !none;
 }
 
-/* Computes `begins`. */
+/* Computes the list `begins`: for each parameter that an operator of the model returns, the tensor
+ * with its initial data. */
 static tn_status train_parameters(tn__train *it) {
     it->begins = tn__arena_array(&it->arena, it->tensors, sizeof *it->begins);
     if (it->begins == NULL) return tn__no_memory(it->error, "the list of parameters");
@@ -219,7 +222,8 @@ static tn_status train_parameters(tn__train *it) {
     return TN_OK;
 }
 
-/* Computes `constant`, using `runs`. */
+/* Computes `constant`, the parameters of the file that are constants of a formula. Reads `runs`, so
+ * that must be computed first. */
 static tn_status train_constants(tn__train *it) {
     parameters_marks marks = {
         .from = tn__arena_array(&it->arena, it->tensors, sizeof *marks.from),

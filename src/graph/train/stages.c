@@ -22,14 +22,18 @@ typedef struct divide_state {
     tn__train *it;
     tn_op_id *ops; /* [count] the operators to divide, in their order */
     uint32_t count, parts;
-    double *work; /* [count + 1] work of all operators before this position */
-    /* [count + 1] bytes of tensors that are made before this position and read after it */
+    /* [count + 1] sum of the work of all operators before each position in the order */
+    double *work;
+    /* [count + 1] bytes of the tensors that are made before each position in the order and read
+     * after it */
     double *crosses;
-    /* [(parts + 1) x (count + 1)] fewest bytes between parts if this many parts end at this
-     * position */
+    /* [(parts + 1) x (count + 1)] fewest bytes sent between stages if the operators before a
+     * position are divided into this number of stages */
     double *best;
-    uint32_t *from;    /* [(parts + 1) x (count + 1)] where the last of these parts begins */
-    uint32_t *waiting; /* [count + 1] positions that may still be the best begin */
+    /* [(parts + 1) x (count + 1)] position at which the last stage of that division begins */
+    uint32_t *from;
+    /* [count + 1] positions that may still be the best beginning of the last stage */
+    uint32_t *waiting;
 } divide_state;
 
 static double divide_work(const tn_graph *graph, tn_op_id id) {
@@ -345,7 +349,7 @@ tn_status tn__train_stages(tn__train *it) {
 
 void tn__stages_destroy(const tn_context *context, const tn_stages *stages) {
     if (stages == NULL) return;
-    /* the public struct is the first member of stages_made */
+    /* the cast is valid, because the public struct is the first member of stages_made */
     stages_made *made = (stages_made *)(uintptr_t)stages;
     tn__arena_release(&made->arena);
     tn__free(context, made, sizeof *made);

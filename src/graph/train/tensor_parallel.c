@@ -181,7 +181,7 @@ static tn_status cut_list(tn__train *it, struct tn_parts *parts) {
             TN_TRY(cut_report(it, parts, id, id));
     for (uint32_t i = 0; i < it->made.parameter_count; i++) {
         const tn_trained *trained = &it->made.parameters[i];
-        /* ranks divide the shard, and the parameter is a view of it */
+        /* the parameter is a view of a shard, which ranks divide among each other */
         if (trained->shard != TN_NONE)
             TN_TRY(cut_report(it, parts, trained->parameter, trained->parameter));
         const tn_tensor_id state[] = {trained->state[0], trained->state[1], trained->sum};

@@ -393,6 +393,6 @@ tn_status tn__train_unroll(tn_decompose *to, tn__train *it) {
     if (!unroll_read(it, to->was, &u))
         TN_FAIL(it->error, TN_E_INTERNAL, "a cell that cannot be taken apart was to be");
     u.to = *to;
-    u.op = to->op; /* operands may have been cast */
+    u.op = to->op; /* use the operator of the new graph, because its operands may have been cast */
     return unroll_run(&u);
 }

@@ -43,10 +43,12 @@ tn_status tn__train_inputs(tn__train *it) {
     return TN_OK;
 }
 
-/* The object of an update: a parameter, or this rank's part of a shard. */
+/* What an update changes: a parameter, or this rank's part of a shard (parameters that ranks divide
+ * among each other). */
 typedef struct update_what {
     tn_tensor_id parameter, *gradient, *state, *sum;
-    const tn_sharded *shard; /* NULL: the object is a parameter */
+    /* the shard of which this rank's part is updated; NULL: a parameter is updated */
+    const tn_sharded *shard;
 } update_what;
 
 /* Adds a static tensor of optimizer state for the updated object; it is zero at first. */
@@ -80,7 +82,7 @@ typedef struct update_numbers { /* values of the attributes of an update */
     double scale;
     int64_t micro, nesterov, apart;
     int64_t from; /* index of the first element that is updated, if `part` is set */
-    bool part;    /* only as many elements are updated as the gradient has */
+    bool part;    /* true: only as many elements are updated as the gradient has */
     bool adam;
 } update_numbers;
 

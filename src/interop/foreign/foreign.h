@@ -23,16 +23,18 @@ typedef struct foreign_body {     /* values that share bytes on purpose, at one 
     uint32_t buffer; /* number of the buffer in the problem; UINT32_MAX: it has no buffer */
 } foreign_body;
 
-typedef struct tn__foreign_pair { /* a step, and an earlier step or a value that it needs */
+typedef struct tn__foreign_pair { /* `step` needs `what`: an earlier step, or a value */
     uint32_t step, what;
 } tn__foreign_pair;
 
 /* What the text of a program says about the order of its steps. */
 typedef struct tn__foreign_needs {
-    const char *missing;             /* why the rest is empty; NULL: it is known. Static */
-    tn__foreign_pair *after, *reads; /* steps that must run before, values that are read */
+    const char *missing; /* static text: why the other fields are empty; NULL: they are known */
+    /* `after`: pairs of a step and a step that must run before it; `reads`: pairs of a step and a
+     * value that it reads */
+    tn__foreign_pair *after, *reads;
     size_t after_count, after_room, read_count, read_room;
-    uint8_t *inner; /* [steps] 1: inside a computation that a later step calls */
+    uint8_t *inner; /* [steps] 1: the step is inside of a computation that a later step calls */
     size_t inner_room;
 } tn__foreign_needs;
 
@@ -43,12 +45,13 @@ struct tn_foreign {
     tn_foreign_arena *arenas;
     tn_foreign_value *values;
     const char **steps;
-    /* [values], operands in XLA's module text, until the plan is finished; NULL: no text */
+    /* [values] operands of each value's instruction, in XLA's module text; released when the plan
+     * is complete; NULL: no text */
     tn__span *operands;
     size_t arena_room, value_room, step_room, operand_room;
-    bool views; /* values at one offset share bytes whenever their live ranges overlap */
+    bool views; /* true: values at one offset share bytes whenever their live ranges overlap */
     foreign_body *bodies;
-    uint32_t *order; /* [values], sorted by arena, offset, first step */
+    uint32_t *order; /* [values] all values, sorted by arena, then offset, then first step */
     uint32_t *owner; /* [values], buffer of each value, or UINT32_MAX */
     size_t body_count, body_room, order_room;
     /* ExecuTorch: the file, which can be written again with other offsets; else empty */

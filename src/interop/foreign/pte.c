@@ -137,10 +137,12 @@ static uint32_t pte_element(int64_t type) {
 typedef struct pte_reading {
     pte_file file;
     tn_foreign *foreign;
-    uint32_t *number;  /* [values of the file] number of each value in the plan, or UINT32_MAX */
-    uint8_t *is_known; /* [values of the plan] an instruction named it, or it is an input */
-    uint8_t *is_state; /* [values of the plan] it is live in all steps */
-    uint8_t *is_final; /* [values of the plan] the last instruction that names it writes it */
+    uint32_t *number; /* [values of the file] number of each value in the plan, or UINT32_MAX */
+    /* [values of the plan] 1: an instruction has named the value, or it is an input */
+    uint8_t *is_known;
+    uint8_t *is_state; /* [values of the plan] 1: the value is live in all steps */
+    /* [values of the plan] 1: the last instruction that names the value writes it */
+    uint8_t *is_final;
     uint32_t steps;
     struct pte_back {
         uint32_t to, from;

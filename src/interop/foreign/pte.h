@@ -42,7 +42,7 @@ typedef struct pte_file {
     const char *name;
     /* bytes: the whole file; program: the FlatBuffer, all bytes or those before the segments */
     tn__span bytes, program;
-    bool has_header;   /* the file has an extended header */
+    bool has_header;   /* true: the file has an extended header */
     uint64_t segments; /* offset of the segments; 0: there are no segments */
     tn__flat_table plan;
     tn__flat_vector values, sizes;

@@ -350,8 +350,8 @@ static tn_status xla_range_lines(xla_reading *reading) {
         } else if (tn__span_is(line, "  BufferLiveRange:") && section == SEQUENCE) {
             section = RANGES;
         } else if (section == RANGES && (line.size == 0 || xla_begins(line, "  "))) {
-            /* the section about the peak is skipped, because the peak is computed with the sizes of
-             * the assignment */
+            /* skip the section about the peak, because the peak is computed from the sizes in the
+             * assignment */
             section = REST;
         } else {
             return xla_fail_text(reading, TN_E_UNSUPPORTED,

@@ -24,11 +24,12 @@
 
 typedef struct folder_reading {
     const tn_context *context;
-    const char *beside; /* path of any file in the folder */
+    /* path of a file in the folder; other files are opened relative to its folder */
+    const char *beside;
     const char *module; /* the module that the caller chose, or NULL */
     char chosen[NAME_MAX + 1];
-    uint64_t planned;      /* planned bytes of the chosen module */
-    uint32_t count, files; /* number of modules, and of files of any kind */
+    uint64_t planned;      /* planned bytes of the module that is chosen so far */
+    uint32_t count, files; /* count: modules in the folder; files: files of any kind */
     tn_error *error;
 } folder_reading;
 
@@ -65,8 +66,8 @@ static bool folder_matches(const char *name, const char *module) {
            end[1 + length] == '.';
 }
 
-/* Chooses a file if it has more planned bytes than the files before it; of equal ones the one with
- * the first name. */
+/* Chooses a module's file if it has more planned bytes than the module chosen so far. If they are
+ * equal, the first name in alphabetical order wins. */
 static tn_status folder_offer(folder_reading *reading, const char *name) {
     tn__file file;
     TN_TRY(tn__file_map_beneath(reading->beside, name, reading->context->follow_links, &file,
@@ -103,7 +104,8 @@ static tn_status folder_list(folder_reading *reading, DIR *folder) {
             "and an empty compilation cache, or pass the subfolder of one module");
 }
 
-/* Maps the file STEM + `suffix`; leaves `bytes` NULL if there is no such file. */
+/* Maps the file that has the first `stem` bytes of the module's name and ends with `suffix`.
+ * `bytes` stays NULL if there is no such file. */
 static tn_status folder_map(const folder_reading *reading, size_t stem, const char *suffix,
                             char name[NAME_MAX + 64], tn__file *file, tn__xla_file *text) {
     snprintf(name, NAME_MAX + 64, "%.*s%s", (int)stem, reading->chosen, suffix);

@@ -16,19 +16,20 @@
 #define NEEDS_PAIRS_MAX ((size_t)20000000)
 #define NEEDS_NONE UINT32_MAX
 
-typedef struct needs_span { /* values [first, first + count) of `carried` */
+typedef struct needs_span { /* the values carried[first] to carried[first + count - 1] */
     uint32_t first, count;
 } needs_span;
 
 typedef struct needs_work {
     tn_foreign *foreign;
     const tn__xla_text *text;
-    tn__names steps;        /* instruction -> step */
-    uint32_t *owned, *next; /* [instructions] first own value, [values] the next one */
-    needs_span *spans;      /* [instructions] the values that it stands for */
+    tn__names steps; /* name of an instruction -> its step */
+    /* lists of values by instruction: owned[instruction] is the first, next[value] the one after */
+    uint32_t *owned, *next;
+    needs_span *spans; /* [instructions] the values that a reader of the instruction reads */
     uint32_t *carried;
     size_t carried_count, carried_room;
-    bool full; /* more pairs than are allowed */
+    bool full; /* If true: nEEDS_PAIRS_MAX is exceeded */
 } needs_work;
 
 static uint32_t needs_find(const tn__names *names, tn__span name) {
@@ -54,7 +55,8 @@ static bool needs_carry_all(needs_work *work, uint32_t instruction) {
     return true;
 }
 
-/* The instruction of the operand with this number. */
+/* Returns the instruction that defines operand `number` of an instruction; NEEDS_NONE: there is
+ * none. */
 static uint32_t needs_operand(const needs_work *work, const tn__xla_instruction *instruction,
                               uint64_t number) {
     tn__span left = instruction->operands, name;
@@ -65,7 +67,8 @@ static uint32_t needs_operand(const needs_work *work, const tn__xla_instruction 
     return NEEDS_NONE;
 }
 
-/* Whether a value is element `index` of its instruction, or a part of that: "while{2,0}". */
+/* Whether the value called `name` is element `index` of a tuple, or lies in it: "while{2,0}" lies
+ * in element 2. */
 static bool needs_is_element(const char *name, int64_t index) {
     const char *at = strchr(name, '{');
     size_t left = at != NULL ? strlen(++at) : 0;
@@ -73,7 +76,8 @@ static bool needs_is_element(const char *name, int64_t index) {
     return left > 0 && tn__take_integer(&at, &left, &number) && number == index;
 }
 
-/* "get-tuple-element(%while), index=2" reads one element, if it can be found. */
+/* Carries the values that "get-tuple-element(%while), index=2" reads: element 2 alone. *found is
+ * false if the element cannot be found. */
 static bool needs_element(needs_work *work, const tn__xla_instruction *instruction, bool *found) {
     uint32_t source = needs_operand(work, instruction, 0);
     size_t at = tn__xla_find(instruction->rest, "index=");
@@ -110,7 +114,8 @@ static bool needs_stand(needs_work *work, uint32_t number) {
     if (!own && tn__span_is(instruction->op, "get-tuple-element") &&
         !needs_element(work, instruction, &found))
         return false;
-    bool holds = !own || tn__span_is(instruction->op, "tuple"); /* what its operands stand for */
+    /* a reader of this instruction also reads the values of its operands */
+    bool holds = !own || tn__span_is(instruction->op, "tuple");
     while (holds && !found && tn__xla_operand(&left, &name)) {
         uint32_t operand = needs_find(&work->text->names, name);
         if (operand != TN__NAMES_NONE && operand < number && !needs_carry_all(work, operand))
@@ -131,7 +136,8 @@ static bool needs_add(needs_work *work, tn__foreign_pair **pairs, size_t *count,
     return true;
 }
 
-/* The step `before` runs first. Only pairs that hold in the given order are kept. */
+/* Records that step `before` must run before `step`. A pair that contradicts the order in the file
+ * is left out. */
 static bool needs_after(needs_work *work, uint32_t step, uint32_t before) {
     tn__foreign_needs *needs = &work->foreign->needs;
     return before >= step ||
@@ -159,7 +165,7 @@ static bool needs_operands(needs_work *work, uint32_t step, tn__span list, bool 
     return true;
 }
 
-/* The names in "control-predecessors={%a, %b}". */
+/* Returns the list of names in "control-predecessors={%a, %b}"; empty if there is none. */
 static tn__span needs_control(const tn__xla_instruction *instruction) {
     static const char words[] = "control-predecessors={";
     size_t at = tn__xla_find(instruction->rest, words);
@@ -170,7 +176,8 @@ static tn__span needs_control(const tn__xla_instruction *instruction) {
     return list;
 }
 
-/* Instructions whose order among each other means something. */
+/* Whether an instruction must keep its order relative to others of this kind: communication, random
+ * numbers, and calls with side effects. */
 static bool needs_order(const tn__xla_instruction *instruction) {
     static const char *const begins[] = {"all-",    "reduce-scatter", "collective-", "send",
                                          "recv",    "infeed",         "outfeed",     "rng",

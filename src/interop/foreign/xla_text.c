@@ -14,9 +14,9 @@
 
 #include "interop/foreign/xla_text.h"
 
-#define TEXT_OPERANDS_MAX 4096u /* bytes in which the operands of an instruction are looked up */
-#define TEXT_METADATA_MAX 8192u /* and its operator and source line */
-#define TEXT_FRAMES_MAX 1000u   /* of one stack */
+#define TEXT_OPERANDS_MAX 4096u /* bytes within which the operands of an instruction are searched */
+#define TEXT_METADATA_MAX 8192u /* bytes within which its operator and source line are searched */
+#define TEXT_FRAMES_MAX 1000u   /* frames of one stack that are followed */
 
 static void text_skip(tn__span *text, size_t count) {
     text->bytes += count;
@@ -30,7 +30,7 @@ size_t tn__xla_find(tn__span text, const char *what) {
     return text.size;
 }
 
-/* Skips a shape: a word, or a tuple in parentheses. */
+/* Skips a shape, which is a word, or a tuple of shapes in parentheses. */
 static bool text_skip_shape(tn__span *text) {
     size_t at = 0, depth = 0;
     for (; at < text->size; at++) {
@@ -44,8 +44,8 @@ static bool text_skip_shape(tn__span *text) {
     return true;
 }
 
-/* The parenthesis that ends the operands; the text's size if there is none. Braces of shapes and
- * constants may hold parentheses, which come in pairs. */
+/* Returns the position of the parenthesis that closes the list of operands, or the size of the text
+ * if there is none. Parentheses inside of the list come in pairs. */
 static size_t text_close(tn__span text) {
     size_t depth = 0;
     for (size_t at = 0; at < text.size; at++) {
@@ -55,7 +55,8 @@ static size_t text_close(tn__span text) {
     return text.size;
 }
 
-/* "[ROOT ][%]NAME = SHAPE OPCODE(OPERANDS)..."; false: the line is something else. */
+/* Parses a line "[ROOT ][%]NAME = SHAPE OPCODE(OPERANDS)..."; false if the line has another
+ * form. */
 static bool text_parse(tn__span line, tn__xla_instruction *made) {
     while (line.size > 0 && line.bytes[0] == ' ') text_skip(&line, 1);
     if (line.size > 5 && memcmp(line.bytes, "ROOT ", 5) == 0) text_skip(&line, 5);
@@ -141,7 +142,8 @@ static uint32_t text_number(tn__span text, const char *field) {
                : 0;
 }
 
-/* A row of the table that is open. Rows are numbered 1, 2, 3; others are left out. */
+/* Reads a row of the current table. Rows are numbered 1, 2, 3; a row with any other number is
+ * skipped. */
 static bool text_row(tn_foreign *foreign, tn__xla_table *table, tn__span line) {
     const char *at = (const char *)line.bytes;
     size_t left = line.size;
@@ -169,15 +171,17 @@ static const tn__xla_row *text_at(const tn__xla_text *text, int table, uint32_t 
     return number > 0 && number <= it->count ? &it->rows[number - 1] : &none;
 }
 
-/* A file of JAX or of an installed package of it: the user's line is further out. */
+/* Whether a file belongs to JAX or to one of its installed packages. The user's own line is then in
+ * an outer frame. */
 static bool text_is_jax(tn__span file) {
     return tn__xla_find(file, "/jax/_src/") < file.size ||
            tn__xla_find(file, "-packages/jax/") < file.size ||
            tn__xla_find(file, "-packages/flax/") < file.size;
 }
 
-/* The innermost frame outside JAX, else the innermost one. A frame that is its own parent, or
- * whose parent comes later, is the outermost. */
+/* Returns the innermost frame outside of JAX, or the innermost frame if all are in JAX. A frame
+ * that is its own parent, or whose parent has a higher number, counts as the outermost, so the
+ * search ends. */
 static const tn__xla_row *text_frame(const tn__xla_text *text, uint32_t number, tn__span *file) {
     const tn__xla_row *inner = NULL;
     for (uint32_t i = 0; i < TEXT_FRAMES_MAX && number > 0; i++) {
@@ -199,7 +203,8 @@ static const tn__xla_row *text_frame(const tn__xla_text *text, uint32_t number, 
 
 /* --- sources --- */
 
-/* "jit(f)/add, train.py:12" */
+/* Returns the operator and source line of an instruction as text, for example "jit(f)/add,
+ * train.py:12". */
 static const char *text_source(tn_foreign *foreign, const tn__xla_text *module, tn__span metadata) {
     char text[2100], number[16];
     tn__span op = text_field(metadata, "op_name="), file = text_field(metadata, "source_file=");
@@ -226,7 +231,8 @@ static const char *text_source(tn_foreign *foreign, const tn__xla_text *module, 
     return tn__foreign_text(foreign, (tn__span){(const uint8_t *)text, (size_t)size});
 }
 
-/* The table that this line opens; -1: none. */
+/* Returns the index in text_tables of the table whose heading this line is; -1: it is no
+ * heading. */
 static int text_opens(tn__span line) {
     for (int i = 0; i < TN__XLA_TABLES; i++)
         if (tn__span_is(line, text_tables[i])) return i;

@@ -9,7 +9,8 @@ typedef struct tn__xla_instruction {
     tn__span name, op;
     tn__span operands; /* without the closing parenthesis */
     tn__span rest;     /* attributes and metadata, after the parenthesis */
-    bool inner;        /* of a computation that is not the entry */
+    /* true: the instruction is inside of a computation that is not the entry computation */
+    bool inner;
 } tn__xla_instruction;
 
 typedef struct tn__xla_row { /* a row of the module's tables of stack frames, by its number */
@@ -31,11 +32,12 @@ typedef struct tn__xla_text {
     tn__xla_table tables[TN__XLA_TABLES];
 } tn__xla_text;
 
-/* The position of `what` in a text, or the text's size. */
+/* Returns the position of `what` in a text; the size of the text if it does not occur. */
 size_t tn__xla_find(tn__span text, const char *what);
-/* The next name in a list of operands: steps over shapes, numbers and comments. */
+/* Takes the next name from a list of operands, skipping shapes, numbers and comments. Returns false
+ * at the end of the list. */
 bool tn__xla_operand(tn__span *operands, tn__span *name);
-/* xla_needs.c: fills foreign->needs. False: no memory. */
+/* xla_needs.c: fills foreign->needs. Returns false if memory runs out. */
 bool tn__xla_needs(tn_foreign *foreign, const tn__xla_text *text);
 
 #endif

@@ -184,8 +184,8 @@ static large_block *large_at(const void *pointer) {
     return &large.blocks[((uintptr_t)pointer - (uintptr_t)large.base) / LARGE_PAGE];
 }
 
-/* Prints why the budget did not suffice. It does so once, because a program at its budget may try
- * repeatedly. */
+/* Prints why the budget is not sufficient. Prints only once, because a program at its budget may
+ * try repeatedly. */
 static void large_print_failure(const tn_error *error) {
     if (large.is_bound && !large.has_reported) tn__message_print("TENURE_BUDGET", error->message);
     large.has_reported = true;

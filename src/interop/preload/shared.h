@@ -31,9 +31,9 @@ typedef struct tn__trace {
     /* identifies the file: the program may close the descriptor and reuse its number */
     struct stat which;
     const char *path; /* NULL once the file was opened, which happens at the first row */
-    bool is_other;    /* the plain name belongs to another process */
+    bool is_other;    /* true: the plain name belongs to another process */
     bool has_streams;
-    bool failed;         /* the disk is full, or failed: the file ends after a whole row */
+    bool failed;         /* true: the disk is full, or failed: the file ends after a whole row */
     uint64_t written;    /* bytes of whole rows in the file */
     uint64_t kept, lost; /* number of rows in the file, including the header, and of lost rows */
     size_t used;

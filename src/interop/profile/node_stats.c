@@ -22,7 +22,8 @@ bool tn__node_stats_recognises(const void *bytes, size_t size) {
     return size >= length && memcmp(bytes, node_stats_heading, length) == 0;
 }
 
-/* Cuts ",NUMBER" from the end of a line. */
+/* Cuts a trailing ",NUMBER" off a line and returns the number in *number; false if the line does
+ * not end with one. */
 static bool node_stats_cut(tn__span *line, uint64_t *number) {
     size_t at = line->size;
     int64_t value = 0;

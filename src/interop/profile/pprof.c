@@ -24,7 +24,8 @@ enum { PPROF_LINE_FUNCTION = 1, PPROF_LINE_LINE };
 enum { PPROF_FUNCTION_NAME = 2, PPROF_FUNCTION_FILE = 4 };
 enum { PPROF_TYPES_MAX = 16, PPROF_LABELS_MAX = 64 };
 
-#define PPROF_LIST (TN_WIRE_VARINT | TN_WIRE_BYTES) /* numbers, packed or single */
+/* wire types of a repeated integer, which may be packed */
+#define PPROF_LIST (TN_WIRE_VARINT | TN_WIRE_BYTES)
 
 static const tn__message pprof_profile = {"Profile",
                                           {[PPROF_TYPE] = TN_WIRE_BYTES,
@@ -58,14 +59,15 @@ typedef struct pprof_reading {
     tn__profile *profile;
     const uint8_t *file;
     pprof_spans types, samples, locations, functions, texts;
-    const char **words; /* [texts] copies of those that are used */
-    uint64_t *ids;      /* of the locations and then of the functions: keys of the tables below */
+    const char **words; /* [texts] string copies of the texts that are used; NULL: none yet */
+    /* IDs of all locations, then of all functions: the keys of the two tables below */
+    uint64_t *ids;
     tn__names location_ids, function_ids;
     tn__profile_frame *functions_made;
-    tn__names words_used; /* text -> number in profile->words */
-    uint64_t bytes_at;    /* number of the value that is bytes */
-    uint64_t count_at;    /* number of the value that is a count; UINT64_MAX: none */
-    uint64_t value_count; /* values of a sample */
+    tn__names words_used; /* text -> index in profile->words */
+    uint64_t bytes_at;    /* index, in a sample, of its value in bytes */
+    uint64_t count_at;    /* index of its value that is a count; UINT64_MAX: none */
+    uint64_t value_count; /* number of values in each sample */
     tn_error *error;
 } pprof_reading;
 
@@ -108,7 +110,8 @@ static tn_status pprof_bad(const pprof_reading *reading, tn__span at, const char
             at.bytes != NULL ? (size_t)(at.bytes - reading->file) : 0, what, number);
 }
 
-/* The text with this number, as bytes of the file. */
+/* Sets *text to the bytes of text `number` in the file. `at` is where the file refers to it, for
+ * messages. */
 static tn_status pprof_text(const pprof_reading *reading, tn__span at, uint64_t number,
                             tn__span *text) {
     if (number >= reading->texts.count) return pprof_bad(reading, at, "text", number);
@@ -116,7 +119,7 @@ static tn_status pprof_text(const pprof_reading *reading, tn__span at, uint64_t 
     return TN_OK;
 }
 
-/* The same as a string; only its end if it is longer than 4096 bytes. */
+/* Sets *word to text `number` as a string. Of a text above 4096 bytes only the end is kept. */
 static tn_status pprof_word(const pprof_reading *reading, tn__span at, uint64_t number,
                             const char **word) {
     tn__span text = {0};
@@ -132,7 +135,8 @@ static tn_status pprof_word(const pprof_reading *reading, tn__span at, uint64_t 
 
 /* --- types of values --- */
 
-/* Finds the values "space" in bytes and "allocations" by count. */
+/* Finds which value of a sample is "space" in bytes and which is "allocations" as a count. Fails if
+ * no value is "space" in bytes. */
 static tn_status pprof_types(pprof_reading *reading) {
     char found[160] = "";
     reading->bytes_at = reading->count_at = UINT64_MAX;
@@ -164,7 +168,7 @@ static tn_status pprof_types(pprof_reading *reading) {
 
 /* --- functions and locations --- */
 
-/* Adds an ID, whose 8 bytes are the key. */
+/* Adds the 8 bytes of an ID as a key to a table; fails if the table has it already. */
 static tn_status pprof_name(const pprof_reading *reading, tn__names *names, const uint64_t *id,
                             size_t number, const char *what) {
     uint32_t twice;
@@ -198,7 +202,8 @@ static tn_status pprof_functions(pprof_reading *reading) {
     return TN_OK;
 }
 
-/* The first line of a location; pprof puts the lines of inlined functions after it. */
+/* Reads the first line entry of a location. pprof lists the lines of a call with inlined functions
+ * from the innermost function on. */
 static tn_status pprof_line_of(const pprof_reading *reading, tn__span row,
                                tn__profile_frame *frame) {
     uint64_t function = 0, line = 0;
@@ -267,7 +272,7 @@ static tn_status pprof_frames(const pprof_reading *reading, tn__wire *wire, tn__
     return TN_OK;
 }
 
-/* The number of a kind or device. */
+/* Sets *number to the index in profile->words of a text that names a kind of memory or a device. */
 static tn_status pprof_used_word(pprof_reading *reading, tn__span at, uint64_t number,
                                  uint32_t *word) {
     tn__profile *profile = reading->profile;

@@ -16,7 +16,7 @@ void tn__profile_destroy(tn__profile *profile) {
     tn__free(&context, profile, sizeof *profile);
 }
 
-/* A file of JAX itself: its frames are the innermost ones of most stacks. */
+/* Whether a file belongs to JAX itself. The innermost frames of most stacks are in such files. */
 static bool profile_is_jax(const char *file) {
     return strstr(file, "/jax/_src/") != NULL || strstr(file, "/jaxlib/") != NULL ||
            strstr(file, "-packages/jax/") != NULL || strncmp(file, "jax/_src/", 9) == 0;
@@ -43,7 +43,7 @@ void tn__profile_place(const tn__profile_frame *frame, tn__text *text) {
     if (file[0] == 0 && frame->function[0] == 0) tn__text_put(text, "unknown");
 }
 
-/* The place of a sample among `all`, which has a text for each group. */
+/* The sums of all samples by group, while they are computed. */
 typedef struct profile_sums {
     tn__profile_group *groups;
     size_t count, room;
@@ -82,8 +82,8 @@ static bool profile_add(const tn__profile *profile, profile_sums *sums, const ch
     return true;
 }
 
-/* The name of the group of a sample; NULL: no memory. Equal places give equal names, which are made
- * once for each place. */
+/* Returns the name of a sample's group; NULL: out of memory. The name of a source line is made once
+ * for each place, and kept in made[place]. */
 static const char *profile_name(const tn__profile *profile, const tn__profile_sample *sample,
                                 tn__profile_by by, const char **made, tn__arena *names) {
     if (by == TN__PROFILE_BY_KIND) return profile->words[sample->kind];

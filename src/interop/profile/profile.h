@@ -10,7 +10,7 @@
 #include "base/base.h"
 
 #define TN__PROFILE_SAMPLES_MAX 10000000u
-#define TN__PROFILE_FRAMES_MAX 1024u /* of one stack */
+#define TN__PROFILE_FRAMES_MAX 1024u /* frames of one stack */
 
 typedef struct tn__profile_frame {
     const char *function, *file; /* "" if unknown */
@@ -20,8 +20,8 @@ typedef struct tn__profile_frame {
 /* One allocation site with its bytes. */
 typedef struct tn__profile_sample {
     uint64_t bytes, count;
-    uint32_t kind, device;       /* of `words` */
-    uint32_t first, frame_count; /* of `frames`, the innermost first */
+    uint32_t kind, device;       /* indices in `words` */
+    uint32_t first, frame_count; /* section of `frames` with its stack, innermost frame first */
 } tn__profile_sample;
 
 typedef struct tn__profile {
@@ -29,16 +29,16 @@ typedef struct tn__profile {
     tn__arena texts;
     const char *tool; /* static */
     tn__profile_sample *samples;
-    uint32_t *frames; /* of `places`, those of all samples */
+    uint32_t *frames; /* the stacks of all samples, as indices in `places` */
     tn__profile_frame *places;
-    const char **words; /* kinds and devices; number 0: "" */
+    const char **words; /* names of kinds and devices; words[0] is "" */
     uint32_t sample_count, frame_count, place_count, word_count;
     size_t sample_room, frame_room, place_room, word_room;
-    uint64_t bytes, blocks; /* of all samples */
+    uint64_t bytes, blocks; /* sums over all samples */
 } tn__profile;
 
 typedef enum tn__profile_by {
-    TN__PROFILE_BY_LINE, /* the innermost frame outside JAX itself */
+    TN__PROFILE_BY_LINE, /* by the innermost frame outside of JAX itself */
     TN__PROFILE_BY_KIND,
     TN__PROFILE_BY_DEVICE,
 } tn__profile_by;
@@ -46,10 +46,11 @@ typedef enum tn__profile_by {
 typedef struct tn__profile_group {
     const char *name;
     uint64_t bytes, count;
-    uint32_t sample; /* the largest of its samples */
+    uint32_t sample; /* index of its largest sample */
 } tn__profile_group;
 
-/* Whether the unpacked bytes of a file can be a pprof profile: by its first field, or by name. */
+/* Whether a file can be a pprof profile, from its name or from the first field of its unpacked
+ * bytes. */
 bool tn__pprof_recognises(const char *name, const void *bytes, size_t size);
 /* Reads an unpacked profile.
  *
@@ -58,21 +59,22 @@ bool tn__pprof_recognises(const char *name, const void *bytes, size_t size);
  * something); E_NO_MEMORY. Cost: O(size + frames of all samples). */
 tn_status tn__pprof_read(const char *name, const void *bytes, size_t size,
                          const tn_context *context, tn__profile **profile, tn_error *error);
-void tn__profile_destroy(tn__profile *profile); /* NULL is fine */
+void tn__profile_destroy(tn__profile *profile); /* NULL is accepted */
 
-/* The groups of all samples, the largest first: allocates groups[*count]; release with
- * tn__free(&profile->context, groups, (*count + 1) * sizeof *groups). Names are those of the
- * profile, or of `names`. */
+/* Sums the samples by `by`, and sorts the groups by bytes, the largest first. Allocates
+ * groups[*count]; release it with tn__free(&profile->context, groups, (*count + 1) * sizeof
+ * *groups). The names of the groups belong to the profile or to `names`. */
 tn_status tn__profile_groups(const tn__profile *profile, tn__profile_by by, tn__arena *names,
                              tn__profile_group **groups, uint32_t *count, tn_error *error);
-/* Writes "train.py:12 loss" for a frame. */
+/* Appends a frame to `text`, for example "train.py:12 loss". */
 void tn__profile_place(const tn__profile_frame *frame, tn__text *text);
-/* The number of the first frame of a sample outside JAX; 0 if all are inside. */
+/* Returns the index, in a sample's stack, of the innermost frame outside of JAX; 0 if all frames
+ * are in JAX. */
 uint32_t tn__profile_outside(const tn__profile *profile, const tn__profile_sample *sample);
 
 /* --- node_stats.c: ONNX Runtime ------------------------------------------------------------- */
 
-/* The most bytes of a node over all runs. */
+/* The most bytes that a node had over all runs, by what they hold. */
 typedef struct tn__node_stats_row {
     const char *name;
     uint64_t inputs, initializers, outputs, scratch;
@@ -80,7 +82,7 @@ typedef struct tn__node_stats_row {
 typedef struct tn__node_stats {
     tn_context context;
     tn__arena texts;
-    tn__node_stats_row *rows; /* sorted by outputs and scratch, the largest first */
+    tn__node_stats_row *rows; /* sorted by outputs + scratch, the largest first */
     size_t count, room;
 } tn__node_stats;
 
@@ -91,6 +93,6 @@ bool tn__node_stats_recognises(const void *bytes, size_t size);
  * Errors: E_INVALID with the line; E_UNSUPPORTED (more than 10^7 nodes); E_NO_MEMORY. */
 tn_status tn__node_stats_read(const char *name, const void *bytes, size_t size,
                               const tn_context *context, tn__node_stats **stats, tn_error *error);
-void tn__node_stats_destroy(tn__node_stats *stats); /* NULL is fine */
+void tn__node_stats_destroy(tn__node_stats *stats); /* NULL is accepted */
 
 #endif

@@ -172,12 +172,13 @@ enum {
 #define REPLAY_SECONDS 2.0
 
 typedef struct replay_block {
-    uint64_t id;          /* number of the block in the pool */
-    tn_address address;   /* address on the device */
-    uint64_t size, given; /* size: requested bytes; given: bytes that the pool allocated */
-    uint64_t marks[2];    /* values written to the first and last bytes */
-    uint64_t back[2];     /* values read back from there */
-    uint32_t stream;      /* index of its stream */
+    uint64_t id;        /* number of the block in the pool */
+    tn_address address; /* address on the device */
+    /* size: bytes that the trace requests; given: bytes that the pool allocated for them */
+    uint64_t size, given;
+    uint64_t marks[2]; /* values written to the first and last bytes */
+    uint64_t back[2];  /* values read back from the first and last bytes */
+    uint32_t stream;   /* index of its stream */
     /* is_had: allocated now; was_marked: marks were written in a round with work */
     bool is_had, was_marked;
 } replay_block;
@@ -191,13 +192,13 @@ typedef struct device_replay {
     uint32_t block_count;
     /* is_dry: runs without the device; has_work: blocks are marked */
     bool has_pool, is_dry, has_work;
-    bool is_refused; /* the last failure was for lack of memory */
+    bool is_refused; /* true: the last failure was for lack of memory */
     tn_pool *pool;
     tn_address base; /* address of the pool's range */
     replay_block *blocks;
     replay_streams streams;
     tn__stream_fences turns;
-    uint64_t now, taken; /* bytes of the device: now, and at the peak */
+    uint64_t now, taken; /* `now`: bytes of the device in use; `taken`: their maximum */
 } device_replay;
 
 /* --- the bytes of a block --- */

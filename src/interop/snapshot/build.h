@@ -66,7 +66,7 @@ enum {
 
 typedef enum tn__row_kind {
     TN__ROW_NEW,   /* an empty dict or list; its kind is not known yet */
-    TN__ROW_WAITS, /* a dict of unknown kind; its pairs are stored */
+    TN__ROW_WAITS, /* a dict of unknown kind; its pairs are stored until the kind is known */
     TN__ROW_OTHER,
     TN__ROW_FRAME,
     TN__ROW_EVENT,

@@ -94,7 +94,8 @@ static const char *infer_short(const char *file) {
     return last;
 }
 
-/* Finds the number of a name; a new name is copied and numbered. False if memory is out. */
+/* Sets the number of a name. A new name is copied and gets the next number. Returns false if memory
+ * runs out. */
 static bool infer_name(tn_snapshot_lives *lives, tn__names *known, const tn__text *text,
                        uint32_t *number) {
     const char *words = text->size > 0 ? text->data : "";

@@ -6,7 +6,7 @@
  *       {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 11, "args": {"Addr": 4096,
  *        "Bytes": 512, "Device Type": 1, "Device Id": 0, "Total Allocated": 512, "Ev Idx": 7}}]}
  *
- * Such a trace often has gigabytes, so the text is scanned event by event and never held as values.
+ * Such a trace often has gigabytes, so the text is scanned event by event and no JSON tree is made.
  * Rows are not in order of time, so they are sorted by time and "Ev Idx". The bytes of a free are
  * negative. The stack of a memory event is the list of operators, annotations and Python functions
  * of its thread that cover its time. A profile begins in the middle of a run. The first "Total
@@ -36,7 +36,8 @@ typedef struct kineto_scan {
     tn_error *error;
 } kineto_scan;
 
-typedef struct kineto_text { /* a string between its quotes, or a number or word, in the file */
+/* the bytes of a string between its quotes, or of a number or word; they lie in the file */
+typedef struct kineto_text {
     const char *bytes;
     size_t size;
     bool quoted;
@@ -60,7 +61,7 @@ static tn_status kineto_expect(kineto_scan *scan, char letter) {
     return kineto_bad(scan, scan->at == scan->end ? "the file ends inside a value" : what);
 }
 
-/* A string at its opening quote. */
+/* Reads a string; the scan stands at its opening quote. */
 static tn_status kineto_string(kineto_scan *scan, kineto_text *text) {
     const uint8_t *begin = ++scan->at;
     while (scan->at < scan->end && *scan->at != '"') {
@@ -73,7 +74,7 @@ static tn_status kineto_string(kineto_scan *scan, kineto_text *text) {
     return TN_OK;
 }
 
-/* A number, true, false or null. */
+/* Reads a number, true, false or null. */
 static tn_status kineto_word(kineto_scan *scan, kineto_text *text) {
     const uint8_t *begin = scan->at;
     while (scan->at < scan->end &&
@@ -88,7 +89,7 @@ static tn_status kineto_word(kineto_scan *scan, kineto_text *text) {
     return TN_OK;
 }
 
-/* Steps over a value of any kind, without recursion. */
+/* Skips a value of any kind. Nested values need no recursion. */
 static tn_status kineto_skip(kineto_scan *scan) {
     char closes[KINETO_DEPTH];
     uint32_t depth = 0;
@@ -115,8 +116,8 @@ static tn_status kineto_skip(kineto_scan *scan) {
     return TN_OK;
 }
 
-/* The next member of an object or item of a list; *more is false behind the last one. `first`: set
- * before the first call. */
+/* Moves to the next member of an object or item of a list; *more is false after the last one.
+ * *first must be true before the first call. */
 static tn_status kineto_next(kineto_scan *scan, char close, bool *first, bool *more) {
     uint8_t letter = kineto_peek(scan);
     *more = letter != (uint8_t)close;
@@ -124,7 +125,7 @@ static tn_status kineto_next(kineto_scan *scan, char close, bool *first, bool *m
     if (!*first) {
         TN_TRY(kineto_expect(scan, ','));
         if (kineto_peek(scan) == (uint8_t)close)
-            return *more = false, scan->at++, TN_OK; /* a comma after the last one */
+            return *more = false, scan->at++, TN_OK; /* a comma after the last item is accepted */
     }
     *first = false;
     return TN_OK;
@@ -136,7 +137,7 @@ static tn_status kineto_key(kineto_scan *scan, kineto_text *key) {
     return kineto_expect(scan, ':');
 }
 
-/* A string, number or word; `text->bytes` is NULL for an object or list, which is stepped over. */
+/* Reads a string, number or word. An object or list is skipped, and text->bytes is NULL. */
 static tn_status kineto_simple(kineto_scan *scan, kineto_text *text) {
     uint8_t letter = kineto_peek(scan);
     *text = (kineto_text){0};
@@ -160,7 +161,8 @@ static tn_status kineto_integer(const kineto_scan *scan, kineto_text text, const
             text.size > 0 ? text.bytes : "");
 }
 
-/* An address; those above 2^63 do not fit an int64_t, and some writers quote it. */
+/* Reads an address, with or without quotes. It is not read as an int64_t, because addresses can
+ * exceed 2^63. */
 static tn_status kineto_address(const kineto_scan *scan, kineto_text text, uint64_t *value) {
     *value = 0;
     for (size_t i = 0; i < text.size; i++) {
@@ -172,8 +174,8 @@ static tn_status kineto_address(const kineto_scan *scan, kineto_text text, uint6
     return text.size > 0 ? TN_OK : kineto_bad(scan, "Addr is empty");
 }
 
-/* Microseconds with decimals, as nanoseconds. A double would lose the decimals of a time since
- * 1970. */
+/* Converts microseconds with decimals to nanoseconds. A double would lose the decimals, because
+ * times count from 1970. */
 static tn_status kineto_time(const kineto_scan *scan, kineto_text text, int64_t *ns) {
     const char *at = text.bytes;
     size_t left = text.size;
@@ -201,8 +203,8 @@ static tn_status kineto_time(const kineto_scan *scan, kineto_text text, int64_t 
 /* --- rows --- */
 
 typedef struct kineto_memory {
-    int64_t time, number; /* nanoseconds, "Ev Idx" */
-    int64_t bytes, total; /* total: INT64_MIN if it is not in the file */
+    int64_t time, number; /* time in nanoseconds; number: the row's "Ev Idx" */
+    int64_t bytes, total; /* total: the row's "Total Allocated", or INT64_MIN if it has none */
     uint64_t address;
     uint32_t row, thread, stack, device;
 } kineto_memory;
@@ -219,7 +221,8 @@ typedef struct kineto_event {
 
 typedef struct kineto_device {
     int32_t type, ordinal;
-    uint64_t count, freed; /* rows; bytes that were allocated before the profile and freed in it */
+    /* number of rows; bytes that were allocated before the profile began and freed during it */
+    uint64_t count, freed;
 } kineto_device;
 
 typedef struct kineto_reading {
@@ -283,7 +286,7 @@ static tn_status kineto_fields(kineto_scan *scan, kineto_event *event) {
     }
 }
 
-/* The number of a thread, by the texts of its process and itself. */
+/* Returns the number of a thread, which is identified by its "pid" and "tid". */
 static tn_status kineto_thread(kineto_reading *reading, const kineto_event *event,
                                uint32_t *thread) {
     char key[200];
@@ -305,7 +308,7 @@ static tn_status kineto_device_of(kineto_reading *reading, int64_t type, int64_t
                                   uint32_t *device) {
     if (type < 0 || type > 255 || ordinal < -1 || ordinal > 65535)
         return kineto_bad(&reading->scan, "a device with a number that no device has");
-    if (type == 0) ordinal = 0; /* the CPU is one device; its number is -1 or 0 */
+    if (type == 0) ordinal = 0; /* the CPU is one device, but traces number it -1 or 0 */
     for (uint32_t i = 0; i < reading->device_count; i++)
         if (reading->devices[i].type == type && reading->devices[i].ordinal == ordinal)
             return *device = i, TN_OK;
@@ -365,7 +368,8 @@ static tn_status kineto_intern(kineto_reading *reading, const char *bytes, size_
     return TN_OK;
 }
 
-/* "train.py(12): forward" is a Python function with its line. */
+/* Splits the name of a Python function, such as "train.py(12): forward", into file, line and
+ * function. False: the name has another form. */
 static bool kineto_python(kineto_text name, kineto_text *file, int64_t *line,
                           kineto_text *function) {
     for (size_t at = name.size; at > 4; at--) {
@@ -402,7 +406,7 @@ static bool kineto_covers(kineto_text category) {
                                         "python_function"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (kineto_is(category, known[i])) return true;
-    return category.bytes == NULL; /* the oldest files have none */
+    return category.bytes == NULL; /* the oldest traces have no categories */
 }
 
 static tn_status kineto_add_range(kineto_reading *reading, const kineto_event *event) {
@@ -413,7 +417,7 @@ static tn_status kineto_add_range(kineto_reading *reading, const kineto_event *e
     if (event->duration.bytes != NULL)
         TN_TRY(kineto_time(&reading->scan, event->duration, &duration));
     if (duration < 0) return kineto_bad(&reading->scan, "an event with a negative duration");
-    row.end = row.start + duration; /* each is below 2^63 / 2 */
+    row.end = row.start + duration; /* no overflow: each is below 2^62 */
     TN_TRY(kineto_thread(reading, event, &row.thread));
     TN_TRY(kineto_frame(reading, event, &row.frame));
     if (!tn__reserve(&reading->snapshot->context, &reading->ranges, &reading->range_room,
@@ -480,7 +484,8 @@ static int kineto_by_thread(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* The outer of two that begin together comes first. */
+/* Orders ranges by their begin. Of two that begin at one time, the longer one contains the other
+ * and comes first. */
 static int kineto_range_order(const void *a, const void *b) {
     const kineto_range *x = a, *y = b;
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
@@ -489,7 +494,7 @@ static int kineto_range_order(const void *a, const void *b) {
     return (x->frame > y->frame) - (x->frame < y->frame);
 }
 
-/* The innermost frames among open[count] that cover a time. */
+/* Makes the stack of a time: those of the ranges open[count] that cover it, innermost first. */
 static tn_status kineto_stack(kineto_reading *reading, const uint32_t *open, size_t count,
                               kineto_memory *row) {
     uint32_t frames[KINETO_FRAMES], found = 0;
@@ -554,7 +559,8 @@ static int kineto_by_address(const void *a, const void *b) {
     return kineto_by_time(a, b);
 }
 
-/* A free without an allocation before it is one of an older block. */
+/* Adds up the bytes of blocks that were allocated before the profile began: those of frees without
+ * an earlier allocation at their address. */
 static void kineto_find_older(kineto_reading *reading) {
     bool held = false;
     qsort(reading->memory, reading->memory_count, sizeof *reading->memory, kineto_by_address);
@@ -598,7 +604,7 @@ static const char *kineto_name(tn_snapshot *snapshot, const kineto_device *devic
     return tn__arena_string(&snapshot->arena, name, (size_t)size);
 }
 
-/* Numbers the devices in their order, and sorts the rows by device and time. */
+/* Numbers the devices by type and ordinal, and sorts the rows by device and time. */
 static void kineto_sort(kineto_reading *reading) {
     kineto_device sorted[KINETO_DEVICES];
     uint32_t numbers[KINETO_DEVICES];
@@ -615,7 +621,8 @@ static void kineto_sort(kineto_reading *reading) {
     qsort(reading->memory, reading->memory_count, sizeof *reading->memory, kineto_by_time);
 }
 
-/* One place is left free before the events of each device, for the bytes of older blocks. */
+/* Copies the rows to the snapshot as events. One event before those of each device stays free, for
+ * the block that kineto_older adds. */
 static tn_status kineto_events(kineto_reading *reading) {
     tn_snapshot *snapshot = reading->snapshot;
     uint32_t count = reading->device_count;
@@ -648,7 +655,8 @@ static tn_status kineto_events(kineto_reading *reading) {
     return TN_OK;
 }
 
-/* The stack of the block that stands for those that were allocated before the profile began. */
+/* Makes the stack of the block that stands for all memory that was allocated before the profile
+ * began. */
 static tn_status kineto_older_stack(kineto_reading *reading, uint32_t *stack) {
     static const char words[] = "(allocated before the profile began)";
     tn__stack_frame made = {0};
@@ -661,9 +669,10 @@ static tn_status kineto_older_stack(kineto_reading *reading, uint32_t *stack) {
     return TN_OK;
 }
 
-/* Bytes that were allocated when the first row with a total was written, without that row. */
+/* Returns the bytes of a device that were allocated before the profile began: the first "Total
+ * Allocated", less the sum of all rows up to and including it. */
 static uint64_t kineto_base(const kineto_reading *reading, uint32_t device) {
-    int64_t before = 0; /* bytes of the rows up to it */
+    int64_t before = 0; /* sum of the rows so far */
     size_t first = 0;
     for (uint32_t d = 0; d < device; d++) first += (size_t)reading->devices[d].count;
     for (uint64_t i = 0; i < reading->devices[device].count; i++) {
@@ -677,7 +686,8 @@ static uint64_t kineto_base(const kineto_reading *reading, uint32_t device) {
     return 0;
 }
 
-/* An event before all others for older blocks that are never freed. */
+/* Adds one allocation before all other events of a device. Its size is that of the memory that was
+ * allocated before the profile began and is never freed. */
 static tn_status kineto_older(kineto_reading *reading, uint32_t device) {
     tn_snapshot *snapshot = reading->snapshot;
     uint64_t base = kineto_base(reading, device), freed = reading->devices[device].freed;
@@ -692,7 +702,7 @@ static tn_status kineto_older(kineto_reading *reading, uint32_t device) {
     return kineto_older_stack(reading, &event->stack);
 }
 
-/* The snapshot owns the words of its frames in an array of the exact size. */
+/* Copies the texts of the frames to an array of the exact size, which the snapshot owns. */
 static tn_status kineto_words(kineto_reading *reading) {
     tn_snapshot *snapshot = reading->snapshot;
     const tn_context *context = &snapshot->context;

@@ -18,7 +18,8 @@ typedef struct lives_walk {
     tn_snapshot_lives *made;
     tn__table in_use; /* finds the block in use at an address */
     uint64_t key;     /* key of the hash */
-    /* bytes requested now and at most, relative to the beginning of the ring */
+    /* requested bytes in use, and their maximum, relative to the beginning of the recorded
+     * events */
     int64_t requested, most;
     int64_t reserved, reserved_most;
     tn_error *error;
@@ -106,7 +107,7 @@ static tn_status lives_alloc(lives_walk *walk, const tn_snapshot_event *event, u
 static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     tn_snapshot_lives *made = walk->made;
     uint32_t number = lives_find(walk, event->address);
-    /* no event allocated it, so the block existed before the ring began */
+    /* no recorded event allocated the block, so it existed before recording began */
     if (number == LIVES_NONE) {
         tn_snapshot_life life = {.address = event->address,
                                  .size = event->size,
@@ -129,7 +130,7 @@ static tn_status lives_free(lives_walk *walk, const tn_snapshot_event *event, ui
 /* Handles a request to free: from now on the block waits until no stream uses it. */
 static tn_status lives_ask(lives_walk *walk, const tn_snapshot_event *event, uint32_t time) {
     uint32_t number = lives_find(walk, event->address);
-    /* no event allocated it, so the block existed before the ring began */
+    /* no recorded event allocated the block, so it existed before recording began */
     if (number == LIVES_NONE) {
         tn_snapshot_life life = {.address = event->address,
                                  .size = event->size,
@@ -261,7 +262,8 @@ static tn_status lives_segments(lives_walk *walk, uint32_t now) {
     return TN_OK;
 }
 
-/* Adds the bytes that existed before the ring, which are known now, to the totals. */
+/* Adds the bytes that were allocated before the first recorded event, which are known now, to the
+ * totals. */
 static void lives_sum(lives_walk *walk) {
     tn_snapshot_lives *made = walk->made;
     tn_snapshot_facts *facts = &made->facts;

@@ -8,10 +8,12 @@
 #include "interop/snapshot/snapshot.h"
 
 typedef struct requests_order {
-    tn__sort_item *before; /* blocks that existed before the ring; key: the address */
+    tn__sort_item *before; /* blocks that existed before recording began, sorted by address */
     size_t before_count;
-    uint32_t *ends; /* [times], the first block freed at each time; REQUESTS_NONE: no block */
-    uint32_t *next; /* [lives], the next block freed at the same time */
+    /* [times] the first of the blocks that are freed at each time; REQUESTS_NONE: no block */
+    uint32_t *ends;
+    /* [lives] the next block that is freed at the same time; REQUESTS_NONE: no more */
+    uint32_t *next;
     size_t times;
 } requests_order;
 #define REQUESTS_NONE UINT32_MAX

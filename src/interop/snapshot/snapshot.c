@@ -240,7 +240,8 @@ static tn_status snapshot_load_pickle(const char *name, const void *bytes, size_
     return status;
 }
 
-/* The memory events of a profiler's trace, or a pickle. */
+/* Loads an unpacked file: a profiler's trace with memory events, or a snapshot, which is a
+ * pickle. */
 static tn_status snapshot_load_plain(const char *name, const void *bytes, size_t size,
                                      const tn_context *given, tn_snapshot **snapshot,
                                      tn_error *error) {

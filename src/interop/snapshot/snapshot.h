@@ -45,7 +45,7 @@ struct tn_snapshot_lives {
     uint32_t device;
     tn_snapshot_life *lives;
     size_t life_count, life_room;
-    uint64_t reserved_first; /* bytes of segments that existed before the ring began */
+    uint64_t reserved_first; /* bytes of segments that existed before recording began */
     tn_snapshot_facts facts;
     tn__stack_facts *stacks; /* [stacks of the snapshot] */
     const char **names;      /* names of groups, all different */
@@ -72,7 +72,8 @@ void tn__snapshot_wrong(tn_snapshot_lives *lives, uint64_t *count, const char *f
  * which was created empty. Errors: E_INVALID with the byte, E_UNSUPPORTED, E_NO_MEMORY. */
 bool tn__kineto_is(const void *bytes, size_t size);
 tn_status tn__kineto_read(const void *bytes, size_t size, tn_snapshot *snapshot, tn_error *error);
-/* The name of a device in such a trace; NULL: a snapshot, whose devices have only numbers. */
+/* Returns the name of a device in a profiler's trace; NULL for a snapshot, in which devices have
+ * only numbers. */
 const char *tn__snapshot_device_name(const tn_snapshot *snapshot, uint32_t device);
 
 /* gzip.c */

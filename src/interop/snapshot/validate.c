@@ -176,7 +176,8 @@ tn_status tn__snapshot_validate(tn_snapshot_lives *lives, int64_t reserved, tn_e
     if (status == TN_OK && has_segments) status = validate_device(lives, &all, error);
     tn__free(&lives->context, all.ranges, all.room * sizeof *all.ranges);
     int64_t first = (int64_t)lives->facts.reserved - reserved;
-    if (!has_segments) { /* with events only, it is assumed that nothing existed before them */
+    /* a file without segments: it is assumed that nothing existed before the first event */
+    if (!has_segments) {
         lives->facts.reserved = reserved > 0 ? (uint64_t)reserved : 0;
         first = 0;
     } else if (first < 0) {

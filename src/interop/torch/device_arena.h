@@ -26,7 +26,8 @@ typedef struct tn__block_entry {
     uint64_t id;           /* number of the block in the pool */
     uint64_t name;         /* number of the block in the trace */
     uint32_t stream_count; /* number of `streams`; 0: more streams than can be remembered */
-    void *streams[TN__STREAM_FENCES_STREAMS]; /* the streams that use it, its own first */
+    /* the streams that use the block; the first is the stream that allocated it */
+    void *streams[TN__STREAM_FENCES_STREAMS];
 } tn__block_entry;
 
 typedef struct tn__block_table {

@@ -25,9 +25,9 @@ enum {
 
 typedef struct tn__page {
     uint64_t handle;    /* valid if is_mapped */
-    uint32_t users;     /* number of blocks that lie in it */
-    bool is_mapped;     /* memory is mapped to it */
-    bool is_accessible; /* the device may access the mapped memory */
+    uint32_t users;     /* number of blocks that lie in the page */
+    bool is_mapped;     /* true: memory is mapped to it */
+    bool is_accessible; /* true: the device may access the mapped memory */
 } tn__page;
 
 typedef struct tn__pages {
@@ -36,15 +36,16 @@ typedef struct tn__pages {
     tn__cuda_pages driver;
     int device;
     tn__cuda_place place;
-    uint64_t base;         /* address of the range; 0: there is no range */
-    uint64_t size;         /* bytes of a page */
-    uint64_t limit;        /* limit of pages that exist at once */
-    tn__page *table;       /* [count], by address */
-    uint64_t count, reach; /* pages from `reach` on never had memory */
-    uint64_t *spare;       /* handles of pages that are not mapped */
+    uint64_t base;   /* address of the range; 0: there is no range */
+    uint64_t size;   /* bytes of a page */
+    uint64_t limit;  /* limit of pages that exist at once */
+    tn__page *table; /* [count], by address */
+    /* `count`: pages of the range; `reach`: pages from this index on never had memory */
+    uint64_t count, reach;
+    uint64_t *spare; /* handles of pages that are not mapped */
     size_t spare_count, spare_room;
-    uint64_t had, had_peak;   /* number of pages that exist, mapped or not */
-    uint64_t used, used_peak; /* number of pages in which blocks lie */
+    uint64_t had, had_peak;   /* number of pages that exist now, mapped or not, and its maximum */
+    uint64_t used, used_peak; /* number of pages in which blocks lie now, and its maximum */
     /* waits: number of waits for the device; moved: number of pages that were unmapped for other
      * addresses */
     uint64_t waits, moved;

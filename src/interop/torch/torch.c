@@ -151,16 +151,17 @@ enum { TORCH_DEVICES = 64, TORCH_HOLDERS = 10, TORCH_REPORTS = 10 };
 /* The functions that PyTorch calls. `stream` is a cudaStream_t. */
 TORCH_EXPORT void *tenure_torch_alloc(size_t size, int device, void *stream);
 TORCH_EXPORT void tenure_torch_free(void *pointer, size_t size, int device, void *stream);
-/* For set_record_stream_fn: the block is used on that stream, too. */
+/* PyTorch calls this function (set_record_stream_fn) if a block is also used on another stream. */
 TORCH_EXPORT void tenure_torch_record_stream(void *pointer, void *stream);
-/* For set_reset_fn: called by torch.cuda.empty_cache(). */
+/* PyTorch calls this function (set_reset_fn) in torch.cuda.empty_cache(). */
 TORCH_EXPORT void tenure_torch_empty_cache(void);
 
 static struct torch {
     pthread_mutex_t lock;
     enum { TORCH_NEW, TORCH_OPEN, TORCH_BROKEN } state;
     uint32_t reported; /* number of refused requests that were reported */
-    /* is_child, is_over: a forked child, or the end of the process, where CUDA is not available */
+    /* `is_child`: in a forked child; `is_over`: the process is ending. CUDA is not available in
+     * either case */
     bool is_child, is_over, gives_null, prints_stats;
     tn__cuda cuda;
     tn__device_arena_options options;

@@ -6,9 +6,9 @@
 typedef struct dims_entry {
     const char *text; /* clean */
     int64_t value;    /* TN_DIM_UNKNOWN: the symbol has no value */
-    bool given;       /* the value was given by the option `dims` */
-    bool used;        /* the symbol occurs in the file */
-    bool input;       /* the symbol is a dimension of an input */
+    bool given;       /* true: the value was given by the option `dims` */
+    bool used;        /* true: the symbol occurs in the file */
+    bool input;       /* true: the symbol is a dimension of an input */
 } dims_entry;
 
 typedef struct dims_open {
@@ -89,7 +89,8 @@ tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const ch
 
 typedef struct dims_sum {
     tn__dims *dims;
-    bool assume; /* names of inputs count as 1, to check whether their values would be enough */
+    /* true: names of inputs count as 1, to check whether their values would be enough */
+    bool assume;
     const char *next, *end;
     int64_t values[DIMS_STACK];
     /* operators that wait for an operand: ( + - * / % and d, which stands for // */
@@ -267,8 +268,8 @@ static tn_status dims_check_used(tn__dims *dims, tn_error *error) {
             stray->text, tn__item_list_end(&list));
 }
 
-/* Whether values for the plain names, which are listed anyway, would also give this expression a
- * value. */
+/* Whether this expression would get a value if its plain names had values. Then only the names are
+ * reported as missing, not the expression. */
 static bool dims_follows(tn__dims *dims, const dims_entry *entry) {
     size_t size = strlen(entry->text);
     bool plain = true;

@@ -18,7 +18,7 @@
 typedef struct tn__dims {
     const tn_context *context;
     tn__arena arena;
-    tn__names index;            /* entry of each symbol */
+    tn__names index;            /* symbol -> index of its entry */
     struct dims_entry *entries; /* entries; those from --dim come first */
     size_t room, count;
     /* dimensions of inputs that have no name, so that --dim cannot set them */

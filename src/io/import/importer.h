@@ -33,7 +33,7 @@ typedef struct tn_importer {
     /* [input_shape_count], [parameter_count] the option has matched an input */
     bool *shape_used, *parameter_used;
     tn__dims dims;       /* values of symbolic dimensions, and the missing ones */
-    bool batch_applied;  /* the format set `batch` itself, in every size */
+    bool batch_applied;  /* true: the format set `batch` itself, in every size */
     tn__import_met *met; /* NULL: there is no callback */
     void *met_self;
     tn_error *error;

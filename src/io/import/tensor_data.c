@@ -26,7 +26,7 @@ struct tn_contents {
     tn_context context;
     const tn_import_format *format; /* NULL: the contents have no file */
     char *path;
-    bool in_memory; /* the model was read from memory, so external data is not available */
+    bool in_memory; /* true: the model was read from memory, so external data is not available */
     tn__span model;
     tn__file file;
     contents_external *externals;

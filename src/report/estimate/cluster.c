@@ -145,8 +145,8 @@ static void work_ends(const work_rank *rank, tn__cluster_parts *parts) {
     parts->first[TN__FORWARD].tensor = parts->last[TN__BACKWARD].tensor = work_sums(rank) / 2;
 }
 
-/* Computes the work of one micro-batch. The fields of `large` must have their defaults filled in
- * (tn__large_complete). */
+/* Computes the work of one micro-batch. tn__large_complete must have set the defaults in
+ * `large`. */
 static tn__cluster_parts cluster_parts_make(const tn_cluster *cluster, const tn_large *large) {
     tn__cluster_parts parts = {0};
     work_rank rank = work_rank_of(cluster, large);
@@ -587,7 +587,7 @@ static tn_status search_all(cluster_search_state *state, const tn_large *large, 
 }
 
 /* Checks the sizes of the model itself, on one device, before it is divided. Sets *whole to that
- * model with its defaults filled in. */
+ * model, with the default in place of every field that is 0. */
 static tn_status search_begin(const tn_large *large, tn_large *whole, tn_error *error) {
     tn_large it = *large;
     it.tensor = it.pipeline = it.data = it.micro = it.interleave = 1;

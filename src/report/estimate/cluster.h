@@ -32,7 +32,8 @@ static inline double tn__cluster_sum(const tn__cluster_work *work) {
  * into `pieces`; part v * stages + p is piece v of stage p. The caller limits the number of passes,
  * stages x pieces x rounds. */
 typedef struct tn__schedule_job {
-    /* rounds: number of micro-batches, a multiple of `stages` if pieces > 1 */
+    /* `stages`: pipeline stages; `pieces`: sections of layers per stage; `rounds`: micro-batches, a
+     * multiple of `stages` if pieces > 1 */
     uint64_t stages, pieces, rounds;
     const double *time[TN__WAY_COUNT]; /* seconds of each part, by direction */
     double send;                       /* seconds to send activations to the next stage */
@@ -44,8 +45,8 @@ typedef struct tn__schedule_job {
 TN_CHECKED tn_status tn__schedule_run(const tn__schedule_job *job, double *seconds,
                                       tn_error *error);
 
-/* Sets *large to the description `given` with defaults filled in. Errors: those of
- * tn_large_estimate_make. */
+/* Sets *large to the description `given`, with the default in place of every field that is 0.
+ * Errors: those of tn_large_estimate_make. */
 TN_CHECKED tn_status tn__large_complete(const tn_large *given, tn_large *large, tn_error *error);
 
 #endif

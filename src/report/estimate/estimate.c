@@ -114,9 +114,10 @@ static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
 typedef struct serve_state {
     estimator *it;
     tn_pool *pool;
-    uint64_t *blocks;       /* [bodies] ids of the blocks that the pool gave to the buffers */
-    uint8_t *held;          /* [bodies] */
-    tn__lists begins, ends; /* [steps + 1] the buffers that begin and those that end at each step */
+    uint64_t *blocks; /* [bodies] ids of the blocks that the pool gave to the buffers */
+    uint8_t *held;    /* [bodies] */
+    /* [steps + 1] the buffers that begin at each step, and the buffers that end at each step */
+    tn__lists begins, ends;
     uint64_t part[TN_PART_COUNT]; /* bytes that are requested at present, by category */
 } serve_state;
 
@@ -183,7 +184,7 @@ static tn_status serve_run(serve_state *state, uint32_t run) {
         }
         for (uint32_t i = state->begins.first[s]; i < state->begins.first[s + 1]; i++) {
             uint32_t b = state->begins.items[i];
-            /* the buffer was allocated in an earlier run and never released */
+            /* a buffer that was allocated in an earlier run and not released since */
             if (state->held[b]) continue;
             TN_TRY(
                 serve_take(state, it->bodies[b].bytes, 0, it->bodies[b].part, &state->blocks[b]));

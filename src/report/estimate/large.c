@@ -185,7 +185,7 @@ static uint64_t large_or(uint64_t value, uint64_t otherwise) {
     return value != 0 ? value : otherwise;
 }
 
-/* Returns the description `given` with defaults filled in. */
+/* Returns the description `given`, with the default in place of every field that is 0. */
 static tn_large large_complete(const tn_large *given) {
     tn_large it = *given;
     it.model.inner = large_or(it.model.inner, tn__mul_sat(4, it.model.hidden));

@@ -2,8 +2,9 @@
  *
  * Offsets in a FlatBuffer only point forward. So the new objects come first, each before the
  * objects that it points to, and the old file follows unchanged. The new objects can therefore
- * point into the old file. An object that is not written yet is represented by a label, and all
- * offsets are filled in at the end.
+ * point into the old file. An object that is not written yet is represented by a label. The last
+ * call, tn__flat_finish, writes the offsets of all labels, when the position of every object is
+ * known.
  *
  *     | new head and root | new lists | new tables, each with its leaves | old file |
  */
@@ -56,8 +57,8 @@ void tn__flat_text_put(flat_writer *writer, uint32_t label, const char *text);
 void tn__flat_ints_put(flat_writer *writer, uint32_t label, const int32_t *ints, uint32_t count);
 /* Writes a vector of bytes. Its data begins at a multiple of FLAT_ALIGNMENT. */
 void tn__flat_bytes_put(flat_writer *writer, uint32_t label, const void *bytes, uint32_t size);
-/* Fills in all offsets and appends the old file. Errors: E_NO_MEMORY, E_UNSUPPORTED (the file would
- * exceed 2 GiB). */
+/* Writes the offsets of all labels and appends the old file. Errors: E_NO_MEMORY, E_UNSUPPORTED
+ * (the file would exceed 2 GiB). */
 tn_status tn__flat_finish(flat_writer *writer, tn_error *error);
 
 /* Returns the object that a field of an old table points to, or NULL if the table does not have the

@@ -45,7 +45,7 @@ typedef struct file_state {
     export_candidate whole, best; /* best.regions is 0 until an acceptable candidate is found */
     tn_export_report *report;
     uint64_t least; /* bytes of the smallest candidate that was measured */
-    /* bytes of the arena that are not live tensors, in the model without splitting */
+    /* bytes of the arena, in the model without splitting, beyond the live tensors */
     uint64_t apart;
     uint32_t byte_flops, tried, refused;
     uint64_t work;    /* remaining units of work; 0: no limit */
@@ -178,7 +178,8 @@ static tn_status file_try(file_state *state, const tn_split_choice *choice) {
     state->stopped = status == TN_E_STOPPED;
     file_spend(state, tn_graph_op_count(state->source.graph));
     if (status == TN_E_UNSUPPORTED || status == TN_E_INVALID || status == TN_E_UNKNOWN ||
-        status == TN_E_CONFLICT) { /* includes candidates with sizes that cannot be inferred */
+        /* candidates with sizes that cannot be inferred are also skipped */
+        status == TN_E_CONFLICT) {
         if (state->refused++ == 0 && state->error != NULL) state->refusal = *state->error;
         return TN_OK;
     }

@@ -119,7 +119,8 @@ typedef struct onnx_image {
     bool *stays;
     /* [operators of split->whole] for an operator that runs in parts: its node in the old file */
     tn__span *nodes;
-    /* number of operators that run in parts, and how many of their nodes were found in the file */
+    /* `gone`: number of operators that run as tiles; `met`: number of their nodes that were found
+     * in the file */
     uint32_t gone, met;
     int64_t opset;
     tn_error *error;

@@ -16,13 +16,13 @@
 
 typedef struct node_data {
     const tn_report *report;
-    tn__names names; /* tensor -> row */
+    tn__names names; /* name of a tensor -> its row */
     const char **keys;
     uint64_t *live;
     uint32_t count;
 } node_data;
 
-/* Live bytes at a step: of the last instant of the curve that is not later. */
+/* Returns the live bytes at a step: those of the last point of the curve that is not later. */
 static uint64_t node_data_at(const tn__curve *curve, int64_t step) {
     size_t low = 0, high = curve->count;
     while (low < high) {
@@ -46,7 +46,8 @@ static bool node_data_add(node_data *data, const char *name, uint64_t live) {
     return true;
 }
 
-/* The first output of the operator of a step; NULL: it has none, or the step moves data. */
+/* Returns the name of the first output of a step's operator; NULL: it has no output, or the step
+ * moves data. */
 static const char *node_data_name(const tn_report *report, uint32_t step) {
     const tn_program *program = tn_occupancy_program(report->occupancy);
     const tn_instruction *instruction = &tn_program_instructions(program)[step];

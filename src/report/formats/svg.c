@@ -121,7 +121,8 @@ static tn_status svg_rects(svg_picture *picture, tn_error *error) {
     picture->rects = tn__arena_array(&scene->arena, most, sizeof *picture->rects);
     if (pieced == NULL || picture->rects == NULL) return tn__no_memory(error, "a picture");
     for (size_t p = 0; p < scene->piece_count; p++) {
-        tn_body_id body = scene->pieces[p].body; /* in a problem, item i is buffer i */
+        /* a problem has no tensors, so item i is buffer i */
+        tn_body_id body = scene->pieces[p].body;
         pieced[body] = !model;
         svg_add(picture, model ? SVG_RESERVED : body, body, &scene->pieces[p].piece);
     }

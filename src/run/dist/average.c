@@ -31,21 +31,25 @@ typedef struct average_state {
     /* `stream`: the stream for transfers; `signal`: the last signal number that is used */
     uint32_t count, group, stream, signal;
     tn_shard shard;
-    /* for each bucket: the part of it that this rank keeps; TN_NONE for other tensors */
+    /* for each bucket (a buffer of several gradients): the section of it that this rank keeps;
+     * TN_NONE for other tensors */
     tn_tensor_id *part;
-    bool holds; /* whether instructions may be held back (issued later) */
+    /* whether instructions may be held back, that is, issued later than in the given program */
+    bool holds;
     tn__arena arena;
     tn_error *error;
     tn_instruction *to; /* the instructions of the new program */
     uint32_t made;
     tn_instruction *held;
     uint32_t held_count;
-    uint32_t *at;    /* new index of each instruction, and the end; not valid if `holds` is true */
+    /* for each instruction of the given program, and for its end: the index in the new program; not
+     * valid if `holds` is true */
+    uint32_t *at;
     uint32_t *given; /* for each tensor: the signal of its REDUCE or SCATTER; 0: no signal */
     /* for each tensor, bit s: stream s has waited for the signal of its REDUCE or SCATTER */
     uint64_t *waited;
-    /* for each tensor: whether a held instruction reads the tensor; whether one defines or changes
-     * it */
+    /* `reads`: for each tensor, whether a held-back instruction reads it; `defines`: whether a
+     * held-back instruction defines or changes it */
     uint8_t *reads, *defines;
 } average_state;
 
@@ -120,8 +124,8 @@ static void average_wait(average_state *it, tn_instruction *in, uint32_t signal)
     average_put(it, &wait);
 }
 
-/* Makes an instruction wait for the REDUCE of a bucket that it uses, if its stream has not waited
- * for it yet. */
+/* Makes an instruction wait for the REDUCE of a bucket (a buffer of several gradients) that it
+ * uses, if its stream has not waited for it yet. */
 static void average_wait_for(average_state *it, tn_instruction *in, tn_tensor_id id) {
     uint64_t mine = UINT64_C(1) << in->stream;
     if (id == TN_NONE || it->given[id] == 0 || (it->waited[id] & mine)) return;

@@ -21,13 +21,19 @@
 typedef struct gather_unit {
     tn_tensor_id part, whole;
     uint64_t bytes;
-    uint32_t update;   /* index of the instruction that updates the part */
-    uint32_t interval; /* number of the unit's latest interval; GATHER_NONE: none yet */
-    tn_tensor_id here; /* list of the unit's resident tensors, the newest first; TN_NONE: none */
-    uint32_t signal;   /* signal of the unit's latest GATHER; 0 after stream 0 has waited for it */
+    uint32_t update; /* index of the instruction that updates this rank's part of the parameters */
+    /* index of the latest interval in which the gathered parameters are resident; GATHER_NONE: none
+     * yet */
+    uint32_t interval;
+    /* list of the resident tensors of this unit (gathered parameters and their views), the newest
+     * first; TN_NONE: none */
+    tn_tensor_id here;
+    /* signal of the latest GATHER of these parameters; 0 after stream 0 has waited for it */
+    uint32_t signal;
 } gather_unit;
 
-/* an interval in which a unit is resident; indices of instructions of the old program */
+/* Steps in which a unit (the parameters that one GATHER makes) is resident. Indices are those of
+ * instructions of the old program. */
 typedef struct gather_interval {
     uint32_t unit, start, first, last;
 } gather_interval;
@@ -41,16 +47,21 @@ typedef struct gather_state {
     tn_error *error;
     tn__arena arena;
     uint32_t tensors;
-    uint32_t *unit_of;   /* for each tensor: the unit to which it belongs; GATHER_NONE: none */
-    bool *here;          /* for each tensor: whether it is a resident tensor of a unit */
-    tn_tensor_id *older; /* for each tensor: the next older resident tensor of its unit */
+    /* for each tensor: the unit to which it belongs, that is, the parameters of one GATHER;
+     * GATHER_NONE: none */
+    uint32_t *unit_of;
+    /* for each tensor: whether it is gathered, or a view of a gathered tensor, and resident */
+    bool *here;
+    /* for each tensor: the next older resident tensor of its unit (the tensors of one GATHER) */
+    tn_tensor_id *older;
     gather_unit *units;
     uint32_t unit_count;
-    uint32_t *recent; /* units, in the order of their last reads, the latest first */
+    /* units (the tensors of one GATHER each), sorted by their last read, the latest first */
+    uint32_t *recent;
     uint32_t recent_count;
     gather_interval *intervals;
     size_t interval_count, interval_room;
-    uint64_t *used; /* for each instruction: bytes of the units that are resident */
+    uint64_t *used; /* for each instruction: bytes of the gathered parameters that are resident */
     uint64_t most;
     tn_instruction *to;
     size_t made, room;
@@ -68,7 +79,8 @@ static bool gather_is_join(const gather_state *it, const tn_instruction *in) {
     return strcmp(op->type, "ShardWhole") == 0 && strcmp(op->domain, "tenure") == 0;
 }
 
-/* Whether the operator makes only views of one unit. *unit: set to the number of the unit. */
+/* Whether the operator makes only views of the parameters of one GATHER. *unit becomes their
+ * number. */
 static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) {
     const tn_op *op = tn_graph_op(it->graph, id);
     *unit = GATHER_NONE;
@@ -83,7 +95,8 @@ static bool gather_is_view(const gather_state *it, tn_op_id id, uint32_t *unit) 
     return *unit != GATHER_NONE;
 }
 
-/* Whether the new program omits the instruction. Its results are computed where they are needed. */
+/* Whether the new program omits the instruction, because its results, views of gathered parameters,
+ * are computed again where they are needed. */
 static bool gather_is_given(const gather_state *it, const tn_instruction *in) {
     uint32_t unit;
     return gather_is_join(it, in) || (in->opcode == TN_APPLY && gather_is_view(it, in->op, &unit));
@@ -106,8 +119,8 @@ static tn_status gather_add_unit(gather_state *it, const tn_op *op) {
     return TN_OK;
 }
 
-/* Finds the units and their tensors. One pass is sufficient, because a view is computed after its
- * source. */
+/* Finds the units (the tensors that one GATHER makes, and their views). One pass is sufficient,
+ * because a view is computed after its source. */
 static tn_status gather_find(gather_state *it) {
     for (uint32_t s = 0; s < it->count; s++) {
         const tn_instruction *in = &it->from[s];
@@ -213,10 +226,10 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
                 "'%.80s' is read on a stream of its own: such a program is not divided by "
                 "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);
-    /* whether this rank's part of the unit was updated before this step */
+    /* whether this rank's part of the parameters was updated before this step */
     bool updated = unit->update != GATHER_NONE && step > unit->update;
-    /* the unit would be gathered only after its update, and ranks would issue such GATHERs in
-     * different orders */
+    /* the parameters would be gathered only after their update, and ranks would issue such GATHERs
+     * in different orders */
     if (updated && unit->interval == GATHER_NONE)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "'%.80s' is read only after its update, as by a rank that is sent it, or where "
@@ -235,7 +248,7 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
     return TN_OK;
 }
 
-/* Moves the start of each interval as early as the limit on resident bytes allows. */
+/* Moves the start of each interval, its GATHER, as early as the limit on resident bytes allows. */
 static void gather_ahead(gather_state *it) {
     for (size_t g = 0; g < it->interval_count; g++)
         for (uint32_t s = it->intervals[g].start; s <= it->intervals[g].last; s++)
@@ -265,7 +278,7 @@ static tn_status gather_put(gather_state *it, tn_instruction in) {
     return it->made < TN_NONE ? TN_OK : tn__fail(it->error, TN_E_EXHAUSTED, "2^32 instructions");
 }
 
-/* Drops all resident tensors of a unit, views before their sources. */
+/* Drops all resident tensors of one GATHER, views before their sources. */
 static tn_status gather_drop(gather_state *it, gather_unit *unit) {
     for (; unit->here != TN_NONE; unit->here = it->older[unit->here]) {
         tn_instruction drop = TN_INSTRUCTION_INIT;
@@ -284,7 +297,8 @@ static void gather_is_here(gather_state *it, gather_unit *unit, tn_tensor_id id)
     unit->here = id;
 }
 
-/* Begins an interval with a GATHER, which waits for the previous instruction of stream 0. */
+/* Begins an interval in which parameters are resident, with a GATHER that waits for the previous
+ * instruction of stream 0. */
 static tn_status gather_begin(gather_state *it, uint32_t number) {
     gather_unit *unit = &it->units[number];
     tn_instruction gather = TN_INSTRUCTION_INIT;

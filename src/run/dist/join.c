@@ -23,10 +23,13 @@ typedef struct join_state {
     uint32_t count, group;
     size_t made, room;
     tn_instruction *to;
-    uint32_t *at; /* new index of each instruction, and of the end of the program */
+    /* for each instruction of the given program, and for its end: the index in the new program */
+    uint32_t *at;
     /* The arrays from here on describe gathered tensors. NULL: every gathered tensor is kept. */
-    uint32_t *calls; /* for each tensor: the value of `called` when it was last read or gathered */
-    tn__lists uses;  /* for each tensor: the steps that use it */
+    /* for each tensor: how many collectives had been called (`called`) when it was last read or
+     * gathered */
+    uint32_t *calls;
+    tn__lists uses; /* for each tensor: the steps that use it */
     /* for each tensor: the gathered tensor that it is, or of which it is a view; TN_NONE: none */
     tn_tensor_id *whole;
     /* for each gathered tensor: the last step that reads one of the views made so far */

@@ -28,8 +28,8 @@ typedef struct pipeline_message { /* A tensor that one stage sends to another. *
 } pipeline_message;
 
 typedef struct pipeline_op { /* An operator of one stage, in the order of that stage. */
-    /* `pass`: the pass in which the operator runs; `step`: its index in the program of all
-     * stages */
+    /* `pass`: number of the pass (forward or backward of a micro-batch) in which the operator runs;
+     * `step`: its index in the program of all stages */
     uint32_t pass, step;
 } pipeline_op;
 
@@ -43,9 +43,10 @@ typedef struct pipeline {
     uint32_t tensor; /* number of tensor-parallel ranks of each stage; 1: stages are not divided */
     uint32_t part;   /* number of this rank among the tensor-parallel ranks of its stage */
     uint32_t group;  /* group of the ranks of the current stage */
-    /* whether each rank sends all of a tensor that the ranks of a stage have in common */
+    /* whether each rank sends the whole of a tensor that all ranks of its stage have, instead of a
+     * section */
     bool whole_sends;
-    uint32_t slack;      /* number of passes after which a stage waits for a SEND */
+    uint32_t slack;      /* number of passes after which a stage waits for the end of a SEND */
     uint32_t pass_count; /* passes per stage, including one for the updates */
     tn_home *homes;      /* [operators] */
     uint64_t *on;        /* for each operator, bit s: stage s runs it */
@@ -214,7 +215,8 @@ static tn_status emit_send(stage_writer *it, tn_tensor_id tensor, uint32_t step)
         emit_part(it, made);
         made->wait = wait;
         made->signal = ++it->signal;
-        /* no wait: the operator that reads the tensor may be the last one of its stage */
+        /* no wait is added, because the operator that reads the tensor may be the last one of its
+         * stage */
         bool last = one->need == pipe->pass_count - 1;
         if (last) continue;
         it->sent[it->sent_count++] =
@@ -248,8 +250,8 @@ static tn_status emit_begin(stage_writer *it) {
 
 /* --- operators --- */
 
-/* Waits for a tensor from another stage. If each rank of this stage has received a part of it,
- * gathers the parts. */
+/* Waits for a tensor from another stage. If each rank of this stage has received a section of it,
+ * adds a GATHER of the sections. */
 static void emit_there(stage_writer *it, tn_tensor_id id) {
     if (it->given[id] == 0) return;
     emit_wait(it, it->given[id]);

@@ -154,7 +154,7 @@ tn_status tn__apply_sum(tn_eager *eager, tn__eager_item_id sum, tn__eager_item_i
     tn__cached_op *cached;
     TN_TRY(tn__cached_op_on(eager, &ask, terms, &cached, error));
     TN_TRY(tn__record_reserve(eager, error));
-    /* always possible, because both terms have the same type */
+    /* this cannot fail, because both terms of the addition have the same type */
     tn_assert((tn_op_inplace(cached->graph, 0, 0) & 1) != 0);
     TN_TRY(tn__eager_memory_add(eager, cached, from, &made, error));
     if (eager->record.on) tn__record_reads(eager, cached, terms);

@@ -312,8 +312,8 @@ static tn_status op_cache_data(tn__op_cache *cache, tn__cached_op *it, tn_error 
     return TN_OK;
 }
 
-/* Whether the operator must run: it writes into an input, or has an output that is neither known
- * nor a view of an input. */
+/* Whether the operator has something to compute: it writes into an input, or has an output that is
+ * neither known nor a view of an input. */
 static bool op_cache_runs(const tn__cached_op *it) {
     if (it->changes != 0 || tn_op_is_ordered(it->graph, 0)) return true;
     for (uint32_t k = 0; k < it->output_count; k++)

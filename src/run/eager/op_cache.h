@@ -89,8 +89,11 @@ typedef struct tn__result {
     /* the input of which the output is a view; TN_NONE: the output has memory of its own */
     uint32_t view_of;
     uint64_t offset; /* distance of a view from the start of the input, in bytes */
-    bool handed; /* whether it is an input that the operator writes into, and not a new tensor */
-    bool known; /* whether it is an immediate; if one output is, all are, and nothing is computed */
+    /* whether the output is an input that the operator writes into, and not a new tensor */
+    bool handed;
+    /* whether the output is an immediate (a small known tensor); if one output is, all are, and
+     * nothing is computed */
+    bool known;
 } tn__result;
 
 typedef struct tn__differential tn__differential;
@@ -104,7 +107,8 @@ typedef struct tn__cached_op {
     const uint32_t *inputs;       /* for each input: number of its type; TN_NONE: omitted */
     const tn__result *results;    /* [output_count] */
     const tn__prepared *prepared; /* the kernel; NULL: there is nothing to compute */
-    /* indices of the operands that are neither omitted nor immediates */
+    /* indices of the operands that have data in the arena: neither omitted nor immediates (small
+     * known tensors) */
     uint32_t *data_inputs, *data_outputs;
     /* describes each of the data_output_count outputs to the eviction core */
     tn__evict_output *data_as;
@@ -120,8 +124,10 @@ typedef struct tn__cached_op {
      * output 0 the first time too, and this operator's own output 0 is written to scratch memory.
      * NULL: there is no such operator. */
     struct tn__cached_op *again;
-    uint32_t again_found; /* bit i: input i of `again` is output i of this operator */
-    uint64_t aside;       /* if `again` is not NULL: offset of output 0 in the scratch memory */
+    uint32_t again_found; /* bit i: input i of the operator `again` is output i of this operator */
+    /* if `again` is not NULL: offset in the scratch memory to which this operator's own output 0 is
+     * written */
+    uint64_t aside;
     tn__differential *differentials; /* list of the differentials made so far */
     uint64_t cost_ns;                /* the shortest time of a run so far; 0: it has not run yet */
     uint32_t timed;                  /* number of runs that were measured */

@@ -7,7 +7,7 @@
 #include "run/embedding/policy.h"
 #include "run/embedding/table.h"
 
-/* The options of an open table, with all defaults filled in. */
+/* The options of an open table, with the default in place of every option that was not given. */
 typedef struct tn__cache_wish {
     tn_embedding_options options;
     const tn__row_policy *policy;
@@ -35,7 +35,7 @@ typedef struct tn__journal {
     uint64_t generation; /* number of the checkpoint to which the journal leads back */
     char *buffer;        /* buffer for `room` records of the journal */
     uint32_t room, used;
-    /* bytes of the file: how many are written, and how many are durable */
+    /* `written`: bytes written to the file; `synced`: bytes of these that are durable */
     uint64_t written, synced;
     uint64_t undone; /* number of records that were undone when the table was opened */
     bool unsynced;   /* option: do not make the files durable against a crash of the machine */

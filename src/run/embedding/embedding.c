@@ -20,7 +20,7 @@
  * largest that fits.
  */
 
-/* the transfers, and the journal's buffer, get at most one part in this many of the slab */
+/* the transfers get at most 1 / DIVIDE_SHARE of the slab, and so does the journal's buffer */
 #define DIVIDE_SHARE 32u
 #define DIVIDE_JOURNAL ((uint64_t)1 << 20) /* largest size of the journal's buffer in bytes */
 #define DIVIDE_BATCH 65536u

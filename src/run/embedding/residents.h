@@ -68,7 +68,7 @@ typedef struct tn__hold {
      * which the batch locked them */
     uint32_t *distinct;
     uint32_t row_count, distinct_count;
-    /* how many lookups, and how many distinct rows, found their row resident */
+    /* `lookup_hits`: lookups whose row was resident; `hits`: distinct rows that were resident */
     uint32_t lookup_hits, hits;
 } tn__hold;
 

@@ -1,9 +1,9 @@
 /* online.c - the iterations of a run within a budget that is met while it runs: passive and
  * measured, then guided, with feedback (online.h).
  *
- * An engine is replaced before an iteration begins. Its static memory goes to the host, the device
- * gets all its bytes back, and the next engine takes them: two engines never exist at once, because
- * the budget has no room for both.
+ * An engine is replaced between two iterations. Its static memory is copied to the host, its device
+ * memory is freed, and the next engine allocates that memory. Two engines never exist at one time,
+ * because the budget is not large enough for both.
  */
 #include "run/online/online.h"
 
@@ -14,13 +14,14 @@
 #include "engine/on_demand.h"
 #include "fit/setup/setup.h"
 
-#define ONLINE_KEPT 1000u /* iterations that are listed */
+#define ONLINE_KEPT 1000u /* iterations whose measurements are kept */
 #define ONLINE_POLICY "capuchin"
 #define ONLINE_POOL "best-fit"
 
-typedef struct online_static { /* a tensor that outlasts an iteration */
+/* a tensor of static memory, whose data must survive a change of engines */
+typedef struct online_static {
     tn_tensor_id tensor;
-    uint64_t bytes, at; /* at: in `saved` */
+    uint64_t bytes, at; /* at: offset of its data in `saved` */
 } online_static;
 
 struct tn_online {
@@ -31,12 +32,12 @@ struct tn_online {
     tn_online_options options;
     tn_device *device;
     tn_engine *engine;
-    tn_trace *trace; /* of one guided iteration */
+    tn_trace *trace; /* events of the last guided iteration */
     tn_costs *costs;
-    tn_setup *guided; /* the policy's program; NULL: passive */
-    bool tried;       /* the policy was asked */
+    tn_setup *guided; /* the program that the policy made; NULL: the run is passive */
+    bool tried;       /* true: the policy was asked for a program, with or without success */
     tn__triggers triggers;
-    /* after feedback: the program that runs, instead of that of `guided` */
+    /* the program that runs after feedback changed it; NULL: that of `guided` runs */
     tn_program *program;
     tn_occupancy *occupancy;
     tn_layout layout;
@@ -45,8 +46,8 @@ struct tn_online {
     uint8_t *saved;
     uint64_t saved_bytes;
     tn_online_iteration *list; /* [ONLINE_KEPT + 1] */
-    tn_online_iteration next;  /* what is known before the iteration runs */
-    uint32_t late;             /* copies back of the last iteration */
+    tn_online_iteration next;  /* facts about the next iteration that are known before it runs */
+    uint32_t late;             /* number of copies back that were late in the last iteration */
     tn_online_usage usage;
 };
 
@@ -63,7 +64,8 @@ __attribute__((format(printf, 2, 3))) static void online_say(const tn_online *on
     online->options.explain(online->options.self, line);
 }
 
-/* What the accesses to a tensor were, and when, for the tensors that the policy evicts. */
+/* Explains the accesses to a tensor that the policy evicts: their number, and the longest time
+ * between two of them. */
 static void online_say_accesses(const tn_online *online, tn_tensor_id tensor) {
     const tn__on_demand *it = online->engine->places.on_demand;
     const tn_graph *graph = tn_setup_graph(online->base);
@@ -105,7 +107,8 @@ static tn_status online_list_statics(tn_online *online, tn_error *error) {
     for (tn_tensor_id id = 0; id < tensors; id++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, id);
         if (!tn_tensor_is_static(tensor) || (tensor->flags & TN_TENSOR_UPDATED) == 0) continue;
-        if (online->engine->executor.operands[id].data == NULL) continue; /* nothing uses it */
+        /* no engine buffer, because nothing uses it */
+        if (online->engine->executor.operands[id].data == NULL) continue;
         online->statics[online->static_count++] =
             (online_static){id, tensor->bytes, online->saved_bytes};
         online->saved_bytes += tensor->bytes;
@@ -152,7 +155,8 @@ static tn_status online_open_trace(tn_online *online, const tn_occupancy *occupa
                            error);
 }
 
-/* Replaces the engine by one for this program; static memory stays. */
+/* Replaces the engine by one for another program and layout, and carries the data of static memory
+ * over. */
 static tn_status online_replace(tn_online *online, const tn_occupancy *occupancy,
                                 const tn_layout *layout, tn_error *error) {
     tn_engine_options options = online->engine_options;
@@ -170,8 +174,8 @@ static tn_status online_replace(tn_online *online, const tn_occupancy *occupancy
 
 /* --- from measurements to a policy ------------------------------------------------------------ */
 
-/* The costs of operators: the time from the beginning of each step to that of the next one, which
- * passive mode has recorded without the time of copies. */
+/* Sets the cost of each operator to its measured time: from the beginning of its step to that of
+ * the next one, without the time of copies. Passive mode recorded these times. */
 static tn_status online_measure_costs(tn_online *online, tn_error *error) {
     const tn__on_demand *it = online->engine->places.on_demand;
     const tn_graph *graph = tn_setup_graph(online->base);
@@ -190,14 +194,16 @@ static tn_status online_measure_costs(tn_online *online, tn_error *error) {
     return status;
 }
 
-/* The speed of the link: as measured, but not above the given one. */
+/* Returns the speed of the link as measured over all copies, but at most the speed that the caller
+ * gave. */
 static double online_rate(const tn_online *online, uint64_t bytes, double seconds) {
     double limit = online->options.link_bytes_per_s;
     double measured = bytes > 0 && seconds > 0 ? (double)bytes / seconds : limit;
     return measured < limit ? measured : limit;
 }
 
-/* The policy's program. Its absence is no error: the run stays passive. */
+/* Asks the policy for a program. If it finds none within the budget, that is no error: the run
+ * stays passive. */
 static tn_status online_ask(tn_online *online, tn_error *error) {
     const tn__on_demand *it = online->engine->places.on_demand;
     tn_setup_options options = online->compile;
@@ -244,7 +250,7 @@ static tn_status online_count_fates(tn_online *online, tn_error *error) {
     return TN_OK;
 }
 
-/* After the first iteration: from passive to guided. */
+/* Changes from passive to guided after the first iteration, if the policy has a program. */
 static tn_status online_guide(tn_online *online, tn_error *error) {
     online->tried = true;
     online_say(online,
@@ -263,7 +269,7 @@ static tn_status online_guide(tn_online *online, tn_error *error) {
 
 /* --- feedback --------------------------------------------------------------------------------- */
 
-typedef struct online_made { /* a program with earlier in-triggers */
+typedef struct online_made { /* a program whose copies back begin earlier, with its layout */
     tn_program *program;
     tn_occupancy *occupancy;
     tn_layout layout;
@@ -287,7 +293,8 @@ static tn_status online_lay_out(const tn_online *online, online_made *made, tn_e
     return tn_plan(tn_occupancy_problem(made->occupancy), &plan, &made->layout, error);
 }
 
-/* Makes the program of triggers.next. False: it is above the budget, or not valid. */
+/* Compiles the instructions of triggers.next and plans their layout. Returns false if the program
+ * is not valid, or needs more than the budget. */
 static bool online_try(const tn_online *online, online_made *made) {
     tn_error unwanted;
     uint64_t statics = tn_setup_need(online->guided).statics;
@@ -312,7 +319,8 @@ static void online_say_late(const tn_online *online, const tn__trigger *trigger,
                from, to);
 }
 
-/* Moves the triggers of late copies back one by one, as far as the budget has room. */
+/* Makes late copies back begin earlier, one after the other, as far as the budget allows. Returns
+ * how many were moved. */
 static uint32_t online_move(tn_online *online, online_made *made) {
     tn__triggers *triggers = &online->triggers;
     uint32_t moved = 0, from, to;
@@ -358,7 +366,8 @@ static tn_status online_feed_back(tn_online *online, tn_error *error) {
 
 /* --- iterations ------------------------------------------------------------------------------- */
 
-/* Before an iteration: what the last one taught. */
+/* Prepares an iteration: asks the policy after the first one, and applies the feedback of the last
+ * one. */
 static tn_status online_prepare(tn_online *online, tn_error *error) {
     double start = tn__clock_s();
     online->next = (tn_online_iteration){0};
@@ -367,7 +376,7 @@ static tn_status online_prepare(tn_online *online, tn_error *error) {
         TN_TRY(online_feed_back(online, error));
     else if (!online->tried)
         TN_TRY(online_guide(online, error));
-    if (online->usage.settled == online->usage.iterations) /* a new engine */
+    if (online->usage.settled == online->usage.iterations) /* a new engine was made */
         online->next.make_seconds = tn__clock_s() - start;
     return TN_OK;
 }

@@ -4,18 +4,19 @@
  *     stream 2                                         [-- SWAP_IN x --]
  *                                            ^ in-trigger: after b   ^ back-access
  *
- * A copy back waits for the instruction of stream 0 before it, its in-trigger. If the copy ends
- * after the walk began to wait for it, it was late, and should begin earlier by 5 % of its time. It
- * moves behind the last instruction that had ended by then. It stays behind the wait for its copy
- * out, because its data is not on the host before.
+ * A copy back begins after an instruction of stream 0, its in-trigger. If the copy ends after its
+ * reader on stream 0 began to wait for it, it was late, and should begin earlier by 5 % of its own
+ * time. The last instruction that had ended at that earlier time becomes the new in-trigger. A copy
+ * back is never moved before the wait for its copy out, because its data is not on the host yet.
  *
  * Cost: O(instructions) for each move.
  * Source: Peng et al., "Capuchin" (2020), feedback-driven adjustment.
  */
 #include "run/online/online.h"
 
-#define TRIGGERS_SHARE 0.05 /* of a copy, for each late iteration */
-#define TRIGGERS_CLOCK 1e-5 /* seconds below which a wait is not a delay of the copy */
+/* share of its own time by which a late copy is moved forward in each iteration */
+#define TRIGGERS_SHARE 0.05
+#define TRIGGERS_CLOCK 1e-5 /* seconds; a reader that waits for a shorter time was not delayed */
 
 tn_status tn__triggers_make(tn__triggers *triggers, const tn_program *program,
                             const tn_context *context, tn_error *error) {
@@ -93,8 +94,9 @@ static bool triggers_computes(const tn__timed *timed) {
     return timed->it.stream == 0 && timed->it.opcode != TN_DROP;
 }
 
-/* The instruction behind which the copy may begin at the earliest: the wait for its copy out, or a
- * later instruction that names the tensor; TN_NONE: its copy out is not waited for. */
+/* Returns the instruction after which the copy back of a tensor may begin at the earliest: the wait
+ * for its copy out, or a later instruction that names the tensor. TN_NONE: no instruction waits for
+ * its copy out. */
 static uint32_t triggers_floor(const tn__timed *list, uint32_t in) {
     tn_tensor_id tensor = list[in].it.tensor;
     uint32_t out = in;
@@ -127,7 +129,8 @@ bool tn__triggers_move(tn__triggers *triggers, tn__trigger *trigger, uint32_t *f
     if (trigger->blocked) return false;
     double target = list[now].end_s - TRIGGERS_SHARE * trigger->copy_s;
     while (at > floor && (!triggers_computes(&list[at]) || list[at].end_s > target)) at--;
-    while (at < now && !triggers_computes(&list[at])) at++; /* the floor may be a release */
+    /* the earliest position may be a release, after which no copy can be placed */
+    while (at < now && !triggers_computes(&list[at])) at++;
     trigger->blocked = at >= now;
     if (trigger->blocked) return false;
     const tn__timed copy = list[in];

@@ -64,7 +64,8 @@ tn_status tn__checkpoint_head_of(tn__checkpoint_reader *reader, const char *magi
                                  tn__checkpoint_head *head);
 /* Reads the description of a tensor, which precedes the data of the tensor. */
 tn_status tn__checkpoint_facts(tn__checkpoint_reader *reader, tn_kept *kept);
-/* The first function allocates room for `count` tensors; the second adds one tensor. */
+/* tn__checkpoint_room allocates memory for `count` tensors; the function after it adds one
+ * tensor. */
 tn_status tn__checkpoint_room(tn_checkpoint *checkpoint, uint32_t count, tn_error *error);
 void tn__checkpoint_add(tn_checkpoint *checkpoint, const tn_kept *kept);
 
@@ -92,8 +93,7 @@ typedef struct tn__keep {
     /* the static tensor of this rank that holds the range; TN_NONE: no tensor does */
     tn_tensor_id in;
     uint64_t at; /* where the range begins in the static tensor `in`, in bytes */
-    /* the range that this rank holds: `size` bytes from byte `from` of the tensor. size 0: this
-     * rank holds nothing of it */
+    /* section of the tensor that this rank has: `size` bytes from byte `from` on; size 0: none */
     uint64_t from, size;
     /* the bytes that this rank writes to a checkpoint: `length` bytes from byte `writes`, within
      * the range. In a shard of a tensor-parallel model, `from` and `writes` count from the start of
@@ -102,15 +102,16 @@ typedef struct tn__keep {
     /* the id of the parameter that this tensor is; if the tensor is optimizer state in a shard, the
      * id of the parameter to which it belongs; otherwise TN_NONE */
     tn_tensor_id parameter;
-    bool in_shard; /* the tensor is in a shard: ranks divide its updates */
-    bool apart;    /* the tensor is in a shard of which each rank holds only its own part */
-    /* the model is divided into pipeline stages, and a tensor is only in some of them; `size` is 0
-     * if it is not in this stage */
+    bool in_shard; /* true: the tensor is in a shard: ranks divide its updates */
+    bool apart;    /* true: the tensor is in a shard of which each rank holds only its own part */
+    /* true: the model is divided into pipeline stages, and a tensor is only in some of them; `size`
+     * is 0 if it is not in this stage */
     bool staged;
     uint32_t owner; /* number of the first pipeline stage that holds the tensor */
     /* how a tensor-parallel model divides the tensor; NULL: it does not */
     const tn_tensor_part *cut;
-    /* number of tensor-parallel parts of the tensor, and number of this rank's part */
+    /* `ranks`: number of tensor-parallel parts of the tensor; `number`: index of this rank's
+     * part */
     uint32_t ranks, number;
     const tn_context *context; /* allocates temporary copies of parts of the tensor */
 } tn__keep;

@@ -25,7 +25,7 @@ struct tn_data {
     tn__arena arena;
     tn__data_set train, test; /* test.count is 0 if there are no test samples */
     bool text;
-    bool lent; /* the caller owns the arrays, so they are not freed with the data set */
+    bool lent; /* true: the caller owns the arrays, so they are not freed with the data set */
 };
 
 /* Reads a file of idx format with elements of type unsigned byte, with or without gzip. Free the

@@ -25,7 +25,7 @@ typedef struct keeping_list {
     tn__arena *arena;
     tn__keep *list;
     uint32_t count;
-    bool failed; /* memory was exhausted while names were made */
+    bool failed; /* true: memory was exhausted while names were made */
 } keeping_list;
 
 /* If a tensor-parallel model divides the tensor, changes the entry so that it describes the whole

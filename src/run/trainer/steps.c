@@ -80,7 +80,8 @@ static tn_status steps_run_online(tn_trainer *trainer, tn_error *error) {
     tn_online *online = trainer->options.online;
     tn_status status = tn_online_run(online, trainer->inputs, trainer->input_count,
                                      trainer->outputs, trainer->output_count, error);
-    trainer->engine = tn_online_engine(online); /* may be another one */
+    /* the engine may have been replaced during the run */
+    trainer->engine = tn_online_engine(online);
     return status;
 }
 
@@ -182,7 +183,8 @@ static tn_status steps_update(tn_trainer *trainer, tn_error *error) {
 static void steps_note(tn_trainer_state *state) {
     double plain = 1 / (double)(state->done - state->first + 1);
     double late = 2.0 / (TN_TRAINER_SEEN + 1);
-    /* at first this gives a plain mean, later a moving average */
+    /* The weight of the new loss: first that of a plain mean, later the constant one of a moving
+     * average. */
     double share = plain > late ? plain : late;
     double runs = (double)state->micro_batches * state->parts;
     double labels = (double)state->labels * (double)state->batch * runs;

@@ -30,7 +30,7 @@ struct tn_trainer {
     tn_rate rate;
     tn_loss loss;
     uint32_t output; /* index of the model output that the loss reads */
-    bool scored;     /* the output that the loss reads has float32 scores of classes */
+    bool scored;     /* true: the output that the loss reads has float32 scores of classes */
     /* the settings of the run as a checkpoint stores them; the field `step` is not set */
     tn_checkpoint_run is;
     tn_batches *batches; /* fills the inputs; NULL: options.fill does this */

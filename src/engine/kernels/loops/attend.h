@@ -32,13 +32,14 @@ typedef struct tn__attend_bias {
 enum { TN__ATTEND_RAW, TN__ATTEND_CAPPED, TN__ATTEND_BIASED, TN__ATTEND_PROBABLE };
 
 typedef struct tn__attend {
-    uint64_t heads, groups; /* number of query heads, and of key-value heads, which divides it */
+    /* number of query heads; number of key-value heads, which divides that of query heads */
+    uint64_t heads, groups;
     uint64_t queries, keys, size, value_size;
     tn__attend_side q, k, v, y;
     tn__attend_bias bias[2];
     float scale, softcap; /* a `softcap` of 0 means that scores are not limited */
     uint64_t seen;        /* keys from this index on are masked */
-    bool causal;          /* whether query i sees only the keys up to i + offset */
+    bool causal; /* whether the causal rule applies: query i sees only the keys up to i + offset */
     /* query i sees keys from i + offset - left to i + offset + right; negative: no limit */
     int64_t offset, left, right;
     /* added to the score of a key that the causal rule masks; -INFINITY: the key is ignored */

@@ -48,7 +48,7 @@ static void box_merge(tn__walk *box) {
     box->rank = rank;
 }
 
-/* Removes dimension d from the box and returns its extent and strides. */
+/* Removes dimension d from the box and returns its extent and its strides in both memories. */
 static void box_take(tn__walk *box, uint32_t d, int64_t *extent, int64_t *to, int64_t *from) {
     *extent = box->extent[d];
     *to = box->stride[0][d];

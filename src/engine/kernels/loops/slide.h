@@ -25,9 +25,10 @@ typedef struct tn__slide {
     /* padding before and after each dimension; may be negative */
     int64_t begin[TN__SLIDE_MAX], end[TN__SLIDE_MAX];
     int64_t input[TN__SLIDE_MAX], output[TN__SLIDE_MAX];
-    /* products of the extents of input, output and window */
+    /* products of the extents of the input, of the output and of the window */
     uint64_t input_area, output_area, taps;
-    /* lines of the output and rows of the window: products of extents without the last dimension */
+    /* `lines`: product of the output's extents without the last one; `rows`: product of the
+     * window's extents without the last one */
     uint64_t lines, rows;
 } tn__slide;
 

@@ -18,7 +18,7 @@ typedef struct control_carried { /* one value that a loop carries from iteration
      * next iteration */
     tn_tensor_id formal, next;
     int64_t trips; /* number of iterations; TN_DIM_UNKNOWN: not known */
-    bool exact;    /* the number of iterations cannot be smaller than `trips` */
+    bool exact;    /* true: the number of iterations cannot be smaller than `trips` */
 } control_carried;
 
 /* Reads the block of an attribute. Errors: E_INVALID if it is missing. */
@@ -163,7 +163,7 @@ static tn_status control_last(tn_infer *infer, uint32_t index, const control_car
     for (uint32_t d = 0; both && d < now->rank; d++) {
         shape[d] = now->shape[d];
         if (next->shape[d] == now->shape[d] || now->shape[d] == TN_DIM_UNKNOWN) continue;
-        /* the extent grows, as control_widen has made sure */
+        /* the extent grows from iteration to iteration; control_widen has checked this */
         shape[d] = none ? initial->shape[d] : next->shape[d];
         bool even = next->shape[d] != TN_DIM_UNKNOWN &&
                     tn__least_extent(infer, carried->next, d) -

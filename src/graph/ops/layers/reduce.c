@@ -87,7 +87,7 @@ static const reduce_step reduce_prod = {reduce_times, reduce_float_times, true, 
 static const reduce_step reduce_max = {reduce_larger, fmax, false, 0};
 static const reduce_step reduce_min = {reduce_smaller, fmin, false, 0};
 
-/* Index of the output element that input element `index` is reduced into. */
+/* Returns the index of the output element to which input element `index` contributes. */
 static uint32_t reduce_target(const tn_tensor *x, uint64_t set, uint32_t index) {
     uint32_t target = 0, stride = 1;
     for (uint32_t i = x->rank; i-- > 0;) {

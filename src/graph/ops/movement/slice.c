@@ -25,7 +25,7 @@ typedef struct slice_plan {
 typedef struct slice_operands {
     const int64_t *starts, *ends, *axes, *steps;
     uint32_t count; /* number of entries of starts and ends */
-    bool bounded;   /* the values of starts or ends are bounds */
+    bool bounded;   /* true: the values of starts or ends are bounds */
 } slice_operands;
 
 /* Reads the operand lists, from attributes (before opset 10) or from inputs. Returns false if their

@@ -14,7 +14,8 @@
 
 #include "graph/attr.h"
 
-/* TAKE: the operator reads images in any format, and writes no images. */
+/* What an operator wants of the formats of its images. TAKE: it reads images in any format, and
+ * writes no images. */
 typedef enum formats_want {
     FORMATS_PLAIN,
     FORMATS_FOLLOW,
@@ -207,7 +208,8 @@ static tn_status formats_each(tn__draft *draft, tn_op_id id) {
         tn_tensor_id like =
             gives ? tn__draft_op_of(draft, id)->outputs[0] : tn__draft_input(draft, id, 0);
         uint32_t rank = like != TN_NONE ? tn__draft_tensor_of(draft, like)->rank : 0;
-        /* operand 1 or 2 of a convolution, even if it is computed */
+        /* the operand is weights or a bias, that is, operand 1 or 2 of a convolution, even if it is
+         * computed */
         bool weights = i > 0 && i < 3 && formats_is_conv(draft, id);
         bool image = last && !weights && !tn__draft_is_static(draft, input) &&
                      formats_is_image(draft, input, rank);

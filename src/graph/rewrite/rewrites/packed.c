@@ -48,7 +48,8 @@ static bool packed_is_plain(const tn__draft *draft, tn_op_id id, int64_t columns
            (tn__attr_float(op, "beta", 1) == 1 && tn__draft_is_row(draft, *bias, columns));
 }
 
-/* Whether a product of the rewritten kind is the reader of a tensor, as operand `input`. */
+/* Whether operator `id` can read its operand `input` as packed weights: it must be a product, and
+ * `input` its second operand. */
 static bool packed_reads(const tn__draft *draft, tn_op_id id, uint32_t input, int64_t columns) {
     tn_tensor_id bias, x = tn__draft_input(draft, id, 0);
     return input == 1 && x != TN_NONE && tn__draft_is_exact(draft, x) &&
@@ -56,7 +57,8 @@ static bool packed_reads(const tn__draft *draft, tn_op_id id, uint32_t input, in
            packed_is_plain(draft, id, columns, &bias);
 }
 
-/* Whether each reader of a matrix is a product that can read it in its stored bits. */
+/* Whether each reader of an expanded matrix is a product that can read the matrix as packed weights
+ * instead. */
 static bool packed_alone(const tn__draft *draft, tn_tensor_id matrix) {
     const tn__draft_tensor *read = &draft->tensors[matrix];
     if (read->fixed || read->tensor.rank != 2) return false;
@@ -73,7 +75,8 @@ static bool packed_alone(const tn__draft *draft, tn_tensor_id matrix) {
     return true;
 }
 
-/* The DequantizeLinear that gives only products their matrix, maybe through a Transpose. */
+/* Returns the DequantizeLinear that expands a product's matrix, possibly before a Transpose, if
+ * only products read the result; TN_NONE: there is none. */
 static tn_op_id packed_source(const tn__draft *draft, tn_op_id id, bool *transposed) {
     tn_op_id turn = tn__draft_only(draft, id, 1, "Transpose");
     tn_op_id from = tn__draft_producer(draft, id, 1, "DequantizeLinear");

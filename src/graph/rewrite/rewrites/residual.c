@@ -8,7 +8,8 @@
 
 #include "graph/attr.h"
 
-/* The tensor that `id` is a view of, through any number of views that are known. */
+/* Returns the tensor of which `id` is a view, through any number of known views; `id` itself if it
+ * is no view. */
 static tn_tensor_id residual_root(const tn__draft *draft, tn_tensor_id id) {
     for (;;) {
         tn_op_id op = draft->tensors[id].producer;

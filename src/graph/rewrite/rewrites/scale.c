@@ -36,7 +36,8 @@ static tn_status scale_add(tn__draft *draft, tn_op_id product, double factor) {
                             op->input_count, kept, count);
 }
 
-/* Handles a factor before the product: it scales an operand that has no other readers. */
+/* Fuses a factor that scales one of the product's operands; no other operator may read the scaled
+ * operand. */
 static tn_status scale_operands(tn__draft *draft, tn_op_id id) {
     for (uint32_t i = 0; i < 2; i++) {
         double factor;

@@ -39,7 +39,7 @@ static tn_attr sparse_number(const char *name, const int64_t *value) {
     return (tn_attr){.name = name, .type = TN_ATTR_INT, .count = 1, .ints = value};
 }
 
-/* Adds the lists: values, places, starts. */
+/* Adds the operator that makes the three lists of sparse weights: values, places, starts. */
 static tn_status sparse_lists(tn__draft *draft, tn_op_id id, tn_tensor_id w, const tn_attr *attrs,
                               uint32_t attr_count, const tn__sparse *form, tn_tensor_id *lists) {
     static const char *const names[] = {"values", "places", "starts"};

@@ -61,7 +61,7 @@ static tn_status transpose_operand(tn__draft *draft, tn_op_id id, uint32_t index
     return TN_OK;
 }
 
-/* Handles a product's result that only a Transpose reads. */
+/* Fuses a Transpose that is the only reader of a product's result. */
 static tn_status transpose_result(tn__draft *draft, tn_op_id id) {
     tn_op_id product = tn__draft_only(draft, id, 0, NULL);
     uint32_t count;

@@ -14,7 +14,8 @@
 
 #define PT2_SUMMARY "programs of torch.export, schema version 8"
 
-/* Any zip archive: the reader says what is wrong with another one. */
+/* Accepts any zip archive, so that the reader can say why an archive of another kind is no
+ * program. */
 static bool pt2_probe(const uint8_t *bytes, size_t size) {
     return size >= 4 && memcmp(bytes, "PK\x03\x04", 4) == 0;
 }
@@ -55,7 +56,8 @@ static bool pt2_in(tn__span name, tn__span root, const char *folder) {
            memcmp(name.bytes + root.size, folder, length) == 0;
 }
 
-/* A short member as text without white space at its end; "" if it is absent. */
+/* Reads a short member as text without trailing white space; the text is "" if the member is
+ * absent. */
 static tn_status pt2_short(pt2_reader *reader, const char *name, char text[16]) {
     reader->text.size = 0;
     tn__text_add(&reader->text, (const char *)reader->root.bytes, reader->root.size);
@@ -90,14 +92,16 @@ static tn_status pt2_json(pt2_reader *reader, const tn__zip_member *member, json
                      (const char *)member->name.bytes, why.position);
 }
 
-/* Any member with the suffix. The first in the order of the archive. */
+/* Returns the first member, in the order of the archive, whose name ends with `suffix`; NULL if
+ * there is none. */
 static const tn__zip_member *pt2_suffixed(const pt2_reader *reader, const char *suffix) {
     for (size_t i = 0; i < reader->zip.count; i++)
         if (pt2_ends(reader->zip.members[i].name, suffix)) return &reader->zip.members[i];
     return NULL;
 }
 
-/* models/NAME.json: the one that is called "model", else the first. */
+/* Returns the member of the program among models/NAME.json: the one with the name "model",
+ * otherwise the first. *count is the number of programs. */
 static const tn__zip_member *pt2_model(const pt2_reader *reader, uint32_t *count) {
     const tn__zip_member *found = NULL;
     *count = 0;
@@ -125,7 +129,7 @@ static tn_status pt2_check_version(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* Finds the program in either layout. */
+/* Finds the member with the program, in the current layout of the archive or in the older one. */
 static tn_status pt2_find(pt2_reader *reader, const tn__zip_member **program) {
     const tn__zip_member *mark = pt2_suffixed(reader, "archive_format");
     uint32_t count = 0;
@@ -176,7 +180,7 @@ static tn_status pt2_check_schema(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* One of the two lists of stored tensors; absent in the older layout. */
+/* Reads one of the two lists of stored tensors, weights or constants. The older layout has none. */
 static tn_status pt2_config(pt2_reader *reader, const char *suffix, json_t **config) {
     for (size_t i = 0; i < reader->zip.count && !reader->legacy; i++) {
         const tn__zip_member *member = &reader->zip.members[i];
@@ -207,8 +211,9 @@ static tn_status pt2_open(pt2_reader *reader) {
 
 /* --- inputs, parameters, buffers -------------------------------------------------------------- */
 
-/* Where the archive holds the bytes of a tensor: the whole storage lies in one member. Not for
- * storages that are compressed, pickled or have gaps. */
+/* Sets where the archive stores the bytes of a tensor, if one uncompressed member has exactly the
+ * bytes of the whole tensor. Compressed or pickled storages, and tensors with gaps, get no
+ * payload. */
 static tn_status pt2_payload(pt2_reader *reader, json_t *entry, const char *folder,
                              pt2_value *value) {
     const char *path = json_string_value(json_object_get(entry, "path_name"));
@@ -242,7 +247,8 @@ static json_t *pt2_entry(json_t *config, const char *name) {
     return name == NULL ? NULL : json_object_get(json_object_get(config, "config"), name);
 }
 
-/* What an input of the program is, by the signature. */
+/* Sets the kind of an input of the program (parameter, buffer, constant or input of the caller)
+ * from its entry in the signature. */
 static tn_status pt2_role(pt2_reader *reader, json_t *spec, pt2_value *value) {
     static const struct {
         const char *key, *name;
@@ -270,7 +276,8 @@ static tn_status pt2_input(pt2_reader *reader, json_t *argument, json_t *spec) {
     json_t *tensor = json_object_get(argument, "as_tensor");
     const char *name = json_string_value(json_object_get(tensor, "name"));
     uint32_t number = tn__pt2_find(reader, name);
-    if (tensor == NULL) return TN_OK; /* a number, a token or an object */
+    /* an input that is a number, a token or an object has no tensor */
+    if (tensor == NULL) return TN_OK;
     if (number == PT2_NONE)
         TN_FAIL(reader->error, TN_E_INVALID, "input '%.80s' is not in the list of tensors",
                 name != NULL ? name : "");
@@ -291,7 +298,8 @@ static tn_status pt2_inputs(pt2_reader *reader) {
 
 /* --- the graph -------------------------------------------------------------------------------- */
 
-/* Adds the inputs, parameters and buffers that something reads, and all inputs of the caller. */
+/* Adds those parameters and buffers to the graph that something reads, and all inputs of the
+ * caller. */
 static tn_status pt2_add_inputs(pt2_reader *reader) {
     json_t *inputs = json_object_get(reader->graph, "inputs");
     for (size_t i = 0; i < json_array_size(inputs); i++) {
@@ -314,7 +322,8 @@ static tn_status pt2_add_inputs(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* Nodes that compute with numbers, or check them, have no tensor as a result. */
+/* Whether a node adds nothing to the graph: nodes that compute with sizes, or check them, have no
+ * tensor as a result. */
 static bool pt2_skips(const pt2_reader *reader) {
     return reader->make_count == 0 &&
            (strcmp(reader->domain, "aten") != 0 || tn__pt2_alias(reader, 0) != PT2_CHANGES);
@@ -339,8 +348,8 @@ static tn_status pt2_nodes(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* The tensor of a result. An input, or a tensor that changed in place later, is no result by
- * itself: an operator hands it on. */
+/* Sets *id to the tensor that becomes a result of the graph. If the result is an input, or a tensor
+ * that was changed in place later, an Identity operator is added whose output is the result. */
 static tn_status pt2_result(pt2_reader *reader, uint32_t number, tn_tensor_id *id) {
     pt2_value *value = &reader->values[number];
     TN_TRY(tn__pt2_use(reader, number, id));
@@ -364,7 +373,8 @@ static tn_status pt2_result(pt2_reader *reader, uint32_t number, tn_tensor_id *i
     return tn_graph_add_op(reader->importer->graph, &spec, NULL, reader->error);
 }
 
-/* Results of the caller first, then the new contents of buffers. */
+/* Adds the results of the graph: first the results of the caller, then the new data of changed
+ * buffers. */
 static tn_status pt2_results(pt2_reader *reader) {
     tn_graph *graph = reader->importer->graph;
     json_t *outputs = json_object_get(reader->graph, "outputs");

@@ -272,7 +272,7 @@ tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span na
                              tn__span *attribute, onnx_scope **sees) {
     const onnx_call *call = scope->call;
     tn__span reference;
-    /* goes through the calls around, at most ONNX_DEPTH_MAX */
+    /* search the calls from inside to outside, at most ONNX_DEPTH_MAX of them */
     for (; call; call = call->caller->call) {
         TN_TRY(onnx_charge(reader, call->node.size + call->function->message.size));
         *sees = call->caller;

@@ -299,7 +299,7 @@ static tn_status onnx_attr_add(onnx_reader *reader, onnx_scope *scope, const onn
     if (from->reference.size) {
         tn__span message;
         TN_TRY(tn__onnx_reference(reader, scope, from->reference, &message, &sees));
-        /* neither given nor with a default value: the attribute is omitted */
+        /* the attribute is neither given nor has a default value, so it is omitted */
         if (!message.size) return TN_OK;
         TN_TRY(onnx_attr_read(reader, message, &meant));
     }

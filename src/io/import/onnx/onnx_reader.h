@@ -109,7 +109,7 @@ typedef enum onnx_origin {
 typedef struct onnx_local {
     /* the tensor; TN_NONE: not defined, or an omitted argument of a function */
     tn_tensor_id tensor;
-    /* the tensor that receives the result of a call under this name; otherwise TN_NONE */
+    /* for a result of a function call: the caller's tensor that receives it; otherwise TN_NONE */
     tn_tensor_id target;
     onnx_origin origin;
     tn__span stated; /* the ValueInfoProto of the name; size 0: it has no such message */
@@ -145,7 +145,7 @@ typedef struct onnx_scope {
     tn_block_id block;
     uint32_t depth;
     const char *prefix;       /* prefix of new names: "" or, for example, "layer1/" */
-    struct onnx_scope *holds; /* the scope that this one keeps alive: its parent or its caller */
+    struct onnx_scope *holds; /* the scope that this scope keeps alive: its parent or its caller */
     /* number of scopes and waiting subgraphs that need this one, plus 1 while it is read itself */
     uint32_t users;
     struct onnx_scope *before, *after; /* list of all scopes, for releasing them */
@@ -190,9 +190,10 @@ typedef struct onnx_reader {
     size_t pending_room, pending_count;
     /* bytes of functions that may still be read repeatedly; see onnx_function.c */
     uint64_t expansion;
-    /* an --input-shape contradicts the file, so other shapes that the file states are ignored */
+    /* true: an --input-shape contradicts the file, so other shapes that the file states are
+     * ignored */
     bool drop_stated;
-    /* the input that determines `batch` has been read; its first extent was batch_extent */
+    /* true: the input that determines `batch` has been read; its first extent was batch_extent */
     bool batch_known;
     tn__span batch_symbol;
     int64_t batch_extent;
@@ -251,10 +252,12 @@ void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
 
 /* onnx_data.c */
 typedef struct onnx_array { /* destination of a tensor's elements */
-    tn_contents *contents;  /* for external data; NULL: external data is an error */
+    tn_contents *contents;  /* contents that open external data; NULL: external data is an error */
     uint8_t *bytes;
-    uint64_t size;   /* bytes that type and shape require */
-    tn__span *plain; /* NULL, or the result as in tn__wanted */
+    uint64_t size; /* bytes that type and shape require */
+    /* where to store the range of the tensor's plain bytes in the file, as tn__wanted.plain does;
+     * NULL: not wanted */
+    tn__span *plain;
 } onnx_array;
 /* Reads the elements of a tensor; *found is set to false if they are not in the file. */
 tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, const onnx_array *array,

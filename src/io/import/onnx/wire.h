@@ -46,7 +46,7 @@ typedef struct tn__wire {
 typedef struct tn__field {
     uint32_t number;
     uint32_t type;  /* one of TN_WIRE_* */
-    uint64_t value; /* the value of a VARINT, FIXED32 or FIXED64 */
+    uint64_t value; /* the number of a field of type VARINT, FIXED32 or FIXED64 */
     tn__span span;  /* BYTES */
 } tn__field;
 

@@ -12,13 +12,14 @@
 
 /* --- operands --------------------------------------------------------------------------------- */
 
-/* The first operand under either of its two usual names. */
+/* Returns the node's first operand, which PyTorch's schemas call "self" or "input"; PT2_NONE:
+ * none. */
 static uint32_t lower_first(const pt2_reader *reader) {
     uint32_t value = tn__pt2_tensor(reader, "self");
     return value != PT2_NONE ? value : tn__pt2_tensor(reader, "input");
 }
 
-/* An optional operand: absent or a tensor. */
+/* Sets *id to the tensor of an optional operand, or to TN_NONE if `value` is PT2_NONE. */
 static tn_status lower_optional(pt2_reader *reader, uint32_t value, tn_tensor_id *id) {
     *id = TN_NONE;
     return value == PT2_NONE ? TN_OK : tn__pt2_use(reader, value, id);
@@ -26,7 +27,7 @@ static tn_status lower_optional(pt2_reader *reader, uint32_t value, tn_tensor_id
 
 tn_status tn__pt2_cast(pt2_reader *reader, uint32_t operand, tn_dtype dtype, tn_tensor_id *id) {
     tn_tensor_id from;
-    int64_t to = dtype; /* the numbers of ONNX */
+    int64_t to = dtype; /* tn_dtype has the numbers of ONNX's types */
     TN_TRY(tn__pt2_use(reader, operand, &from));
     *id = from;
     if (tn__pt2_value(reader, operand)->dtype == dtype) return TN_OK;
@@ -35,7 +36,8 @@ tn_status tn__pt2_cast(pt2_reader *reader, uint32_t operand, tn_dtype dtype, tn_
 
 tn_status tn__pt2_reshape(pt2_reader *reader, tn_tensor_id from, uint32_t rank,
                           const int64_t *shape, uint32_t value, tn_tensor_id *id) {
-    static const int64_t zeros = 1; /* an extent of 0 is one */
+    /* allowzero: an extent of 0 in the shape means 0, not "copy the extent of the input" */
+    static const int64_t zeros = 1;
     tn_tensor_id extents;
     TN_TRY(tn__pt2_constant_ints(reader, shape, rank, &extents));
     return tn__pt2_op1(reader, "Reshape", PT2_LIST(from, extents),
@@ -49,7 +51,7 @@ static bool lower_is_float(tn_dtype dtype) {
 
 /* --- element by element, one operand ---------------------------------------------------------- */
 
-/* rule->onnx of the operand. */
+/* Rules that apply one ONNX operator, rule->onnx, to the operand. */
 static tn_status lower_unary(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = lower_first(reader), y = reader->makes[0];
     tn_tensor_id in, out;
@@ -59,7 +61,8 @@ static tn_status lower_unary(pt2_reader *reader, const pt2_rule *rule, bool *don
     return tn__pt2_op1(reader, rule->onnx, PT2_LIST(in), NULL, 0, y, &out);
 }
 
-/* The same with one attribute: argument "alpha" or "negative_slope". */
+/* Elu, LeakyRelu and the like: one operand and a slope, which is argument "alpha" or
+ * "negative_slope" (default: rule->number). */
 static tn_status lower_slope(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = lower_first(reader);
     bool leaky = strcmp(rule->onnx, "LeakyRelu") == 0;
@@ -130,7 +133,8 @@ static tn_status lower_rsqrt(pt2_reader *reader, const pt2_rule *rule, bool *don
     return tn__pt2_op1(reader, "Reciprocal", PT2_LIST(root), NULL, 0, reader->makes[0], &out);
 }
 
-/* clamp, hardtanh, relu6: rule->number is 6 for the last. */
+/* clamp, hardtanh and relu6, all as ONNX's Clip. rule->number is 6 for relu6, whose bounds are 0
+ * and 6. */
 static tn_status lower_clip(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     bool clamp = strncmp(reader->base, "clamp", 5) == 0;
     uint32_t x = lower_first(reader), y = reader->makes[0];
@@ -157,7 +161,8 @@ static tn_status lower_clip(pt2_reader *reader, const pt2_rule *rule, bool *done
 
 /* --- element by element, two operands --------------------------------------------------------- */
 
-/* An operand that is a tensor or a number, in the given type. False in *known: neither. */
+/* Sets *id to operand `name` in the type `dtype`. A number becomes a scalar tensor. The caller has
+ * checked with lower_is_operand that the operand is a tensor or a number. */
 static tn_status lower_operand(pt2_reader *reader, const char *name, tn_dtype dtype,
                                tn_tensor_id *id) {
     uint32_t value = tn__pt2_tensor(reader, name);
@@ -175,7 +180,8 @@ static bool lower_is_operand(pt2_reader *reader, const char *name) {
            tn__pt2_number(reader, name, 0, &number);
 }
 
-/* The type in which two operands are compared: PyTorch's promotion, as far as models need it. */
+/* The type to which both operands of a comparison are converted. It follows PyTorch's type
+ * promotion for tensors, and for a tensor and a number. */
 static tn_dtype lower_common(pt2_reader *reader, const char *left, const char *right) {
     uint32_t a = tn__pt2_tensor(reader, left), b = tn__pt2_tensor(reader, right);
     tn_dtype first = a != PT2_NONE ? tn__pt2_value(reader, a)->dtype : TN_UNDEFINED;
@@ -191,7 +197,8 @@ static tn_dtype lower_common(pt2_reader *reader, const char *left, const char *r
     return strcmp(kind, "as_float") == 0 && !lower_is_float(tensor) ? TN_FLOAT32 : tensor;
 }
 
-/* Add, Sub: the second operand may have a factor. */
+/* add, sub and rsub. Argument "alpha" is a factor of the second operand, of the first one for
+ * rsub. */
 static tn_status lower_add(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t y = reader->makes[0];
     tn_dtype dtype = tn__pt2_value(reader, y)->dtype;
@@ -211,8 +218,9 @@ static tn_status lower_add(pt2_reader *reader, const pt2_rule *rule, bool *done)
     return tn__pt2_op1(reader, rule->onnx, PT2_LIST(a, b), NULL, 0, y, &out);
 }
 
-/* rule->number 1: the result is a truth value, and operands are of their common type; 2: the
- * operands are truth values. */
+/* Rules with two operands. rule->number 0: arithmetic in the type of the result. 1: a comparison,
+ * whose operands are converted to their common type. 2: a logical operator on operands of type
+ * bool. */
 static tn_status lower_binary(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t y = reader->makes[0];
     tn_dtype dtype = tn__pt2_value(reader, y)->dtype;
@@ -260,14 +268,16 @@ static tn_status lower_where(pt2_reader *reader, const pt2_rule *rule, bool *don
 
 /* --- products of matrices --------------------------------------------------------------------- */
 
-/* The matrix of which `value` is the transposed one, if that was put off; else itself. */
+/* Returns the matrix whose transpose is `value`, and sets *transposed, if no Transpose operator was
+ * added for `value` yet. Otherwise returns `value` itself. */
 static uint32_t lower_untransposed(const pt2_reader *reader, uint32_t value, int64_t *transposed) {
     const pt2_value *at = tn__pt2_value(reader, tn__pt2_value(reader, value)->same);
     *transposed = at->id == TN_NONE && at->transposed != PT2_NONE;
     return *transposed ? at->transposed : value;
 }
 
-/* bias + factor * a * b, of matrices. */
+/* Adds a Gemm operator: beta * bias + alpha * a * b. `bias` may be PT2_NONE. An operand whose
+ * transposition was not added yet is read transposed by the Gemm itself. */
 static tn_status lower_gemm(pt2_reader *reader, uint32_t a, uint32_t b, uint32_t bias, double alpha,
                             double beta) {
     int64_t trans_a, trans_b;
@@ -295,7 +305,7 @@ static tn_status lower_addmm(pt2_reader *reader, const pt2_rule *rule, bool *don
     return lower_gemm(reader, a, b, bias, alpha, beta);
 }
 
-/* mm, bmm, matmul. */
+/* mm, bmm and matmul: a MatMul, or a Gemm if a matrix is read transposed. */
 static tn_status lower_matmul(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t a = tn__pt2_tensor(reader, "self"), b = tn__pt2_tensor(reader, "mat2");
     int64_t trans_a = 0, trans_b = 0;
@@ -330,7 +340,8 @@ static tn_status lower_baddbmm(pt2_reader *reader, const pt2_rule *rule, bool *d
     return tn__pt2_op1(reader, "Add", PT2_LIST(product, addend), NULL, 0, reader->makes[0], &out);
 }
 
-/* linear(x, w, b): one product of matrices, whatever the rank of x. */
+/* linear(x, w, b) as one Gemm. An x of another rank than 2 is reshaped to a matrix, and the product
+ * is reshaped back. */
 static tn_status lower_linear(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     static const int64_t yes = 1;
     uint32_t x = tn__pt2_tensor(reader, "input"), w = tn__pt2_tensor(reader, "weight");
@@ -360,9 +371,10 @@ static tn_status lower_linear(pt2_reader *reader, const pt2_rule *rule, bool *do
 
 /* --- windows ---------------------------------------------------------------------------------- */
 
-#define LOWER_AXES 3u /* spatial dimensions of convolutions and pools */
+#define LOWER_AXES 3u /* most spatial dimensions of a convolution or pooling */
 
-/* A list of one number per axis; one number is for all axes, no number means `otherwise`. */
+/* Reads argument `name`, which has one number per spatial axis. A single number counts for all
+ * axes; an absent argument gives `otherwise`. Returns false for any other count. */
 static bool lower_axes(pt2_reader *reader, const char *name, uint32_t axes, int64_t otherwise,
                        int64_t *values) {
     int64_t given[TN_RANK_MAX];
@@ -447,7 +459,9 @@ static tn_status lower_pool(pt2_reader *reader, const pt2_rule *rule, bool *done
     return tn__pt2_op1(reader, rule->onnx, PT2_LIST(in), attrs, 5, reader->makes[0], &out);
 }
 
-/* Pools to a given size: of all elements, or of equal windows. */
+/* Adaptive pooling, which states the size of the result. It becomes a global pooling if the result
+ * has one element per channel. Otherwise the size of the result must divide the size of the input,
+ * and the windows are equal. */
 static tn_status lower_adaptive(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = lower_first(reader), y = reader->makes[0];
     bool average = strcmp(rule->onnx, "AveragePool") == 0, whole = true;
@@ -474,8 +488,9 @@ static tn_status lower_adaptive(pt2_reader *reader, const pt2_rule *rule, bool *
 
 /* --- normalisations --------------------------------------------------------------------------- */
 
-/* All forms of batch normalisation. In training the functional form returns the new statistics as
- * results 3 and 4; the other one changes its buffers, and their new contents have no name. */
+/* All forms of batch normalisation. In training, the functional form returns the new statistics as
+ * results 3 and 4. The other forms change their statistics in place, so the outputs of the ONNX
+ * operator for the new statistics become unnamed tensors. */
 static tn_status lower_batch_norm(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
     uint32_t x = lower_first(reader), values[4], outputs = 1;
@@ -513,7 +528,8 @@ static tn_status lower_batch_norm(pt2_reader *reader, const pt2_rule *rule, bool
                       outs, outputs);
 }
 
-/* A scale of ones, where a normalisation has none. */
+/* Adds a tensor of ones as the scale of a normalisation that has none, because ONNX requires
+ * one. */
 static tn_status lower_ones(pt2_reader *reader, uint32_t x, const int64_t *shape, uint32_t rank,
                             tn_tensor_id *id) {
     tn_tensor_id extents, one;
@@ -522,7 +538,8 @@ static tn_status lower_ones(pt2_reader *reader, uint32_t x, const int64_t *shape
     return tn__pt2_op1(reader, "Expand", PT2_LIST(one, extents), NULL, 0, PT2_NONE, id);
 }
 
-/* layer_norm and rms_norm: over the last dimensions. */
+/* layer_norm and rms_norm, which normalise over the last dimensions, as many as "normalized_shape"
+ * has. */
 static tn_status lower_layer_norm(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = lower_first(reader), w = tn__pt2_tensor(reader, "weight");
     uint32_t bias = tn__pt2_tensor(reader, "bias"), count;
@@ -545,7 +562,8 @@ static tn_status lower_layer_norm(pt2_reader *reader, const pt2_rule *rule, bool
                        reader->makes[0], &out);
 }
 
-/* group_norm and instance_norm, with scale and bias. */
+/* group_norm and instance_norm. Only calls with scale and bias are expanded, because ONNX requires
+ * both. */
 static tn_status lower_group_norm(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = lower_first(reader), w = tn__pt2_tensor(reader, "weight");
     uint32_t bias = tn__pt2_tensor(reader, "bias");
@@ -581,7 +599,8 @@ static tn_status lower_softmax(pt2_reader *reader, const pt2_rule *rule, bool *d
 
 /* --- attention -------------------------------------------------------------------------------- */
 
-/* -infinity above the diagonal: computed once, before the run. */
+/* Adds a causal mask for scores of rows x columns: -infinity above the diagonal, 0 elsewhere. Its
+ * operands are constants, so constant folding can compute it before the run. */
 static tn_status lower_causal(pt2_reader *reader, tn_dtype dtype, int64_t rows, int64_t columns,
                               tn_tensor_id *id) {
     static const int64_t upper = 1;
@@ -625,7 +644,8 @@ static tn_status lower_scores(pt2_reader *reader, uint32_t q, uint32_t k, uint32
     return tn__pt2_op1(reader, "Where", PT2_LIST(other, *scores, a), NULL, 0, PT2_NONE, scores);
 }
 
-/* scaled_dot_product_attention and its form for CPUs: softmax(q k' scale + mask) v. */
+/* scaled_dot_product_attention and its form for CPUs: softmax(scale * query * key^T + mask) *
+ * value. */
 static tn_status lower_attention(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     static const int64_t last = -1;
     uint32_t q = tn__pt2_tensor(reader, "query"), k = tn__pt2_tensor(reader, "key");
@@ -782,8 +802,10 @@ tn_status tn__pt2_lower(pt2_reader *reader, bool *done) {
     *done = false;
     if (strcmp(reader->domain, "aten") != 0 || reader->make_count == 0) return TN_OK;
     const char *overload = strchr(reader->type, '.');
-    if (overload != NULL && strstr(overload, "out") != NULL) return TN_OK; /* writes an operand */
-    /* An operator in place computes a new tensor, which takes the name of the old one. */
+    /* an out= overload writes an operand */
+    if (overload != NULL && strstr(overload, "out") != NULL) return TN_OK;
+    /* An in-place operator ("add_") has the rule of its functional form ("add"). Its result is a
+     * new tensor, which stands for the changed operand from then on. */
     memcpy(base, reader->base, length + 1);
     if (length > 1 && base[length - 1] == '_' && base[0] != '_') base[length - 1] = '\0';
     const pt2_rule *rule = lower_find(base);

@@ -1,8 +1,8 @@
 /* pt2_move.c - PyTorch's operators that move elements, reduce or create, as operators of ONNX.
  *
  * The program states the size of every result, so views, squeezes and flattenings of all kinds are
- * one Reshape. Operators that only describe (detach, contiguous, clone) add nothing: all tensors of
- * the graph are dense and never written twice.
+ * one Reshape. Operators that return the data of their operand (detach, contiguous, clone) add no
+ * operator, because all tensors of the graph are dense and are written once.
  */
 #include "io/import/pt2/pt2_reader.h"
 
@@ -13,7 +13,8 @@ static uint32_t move_first(const pt2_reader *reader) {
     return value != PT2_NONE ? value : tn__pt2_tensor(reader, "input");
 }
 
-/* An axis counted from the front. False: outside of the rank. */
+/* Sets *found to `axis`, counted from the front; a negative axis counts from the back. Returns
+ * false if the axis is outside of the rank. */
 static bool move_axis(int64_t axis, uint32_t rank, uint32_t *found) {
     int64_t from = axis < 0 ? axis + rank : axis;
     *found = (uint32_t)from;
@@ -27,7 +28,7 @@ static bool move_is_alike(const pt2_value *a, const pt2_value *b) {
 
 /* --- the same elements in the same order ------------------------------------------------------ */
 
-/* The operand itself, converted if the types differ. */
+/* Rules whose result is the operand itself, or a Cast of it if the types differ. */
 static tn_status move_same(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), y = reader->makes[0];
     int64_t to;
@@ -75,7 +76,7 @@ static tn_status move_reshape(pt2_reader *reader, const pt2_rule *rule, bool *do
     if (x == PT2_NONE) return TN_OK;
     const pt2_value *from = tn__pt2_value(reader, x), *to = tn__pt2_value(reader, y);
     bool same = from->dtype == to->dtype && move_count(from, &before) && move_count(to, &after) &&
-                before == after; /* view.dtype reads the bits as another type */
+                before == after; /* view.dtype, which reads the bits as another type, has no rule */
     if (!same) return TN_OK;
     *done = true;
     if (move_is_alike(from, to)) return tn__pt2_same(reader, y, x);
@@ -85,7 +86,9 @@ static tn_status move_reshape(pt2_reader *reader, const pt2_rule *rule, bool *do
 
 /* --- transpositions --------------------------------------------------------------------------- */
 
-/* A transposed matrix is computed only if it is needed as such: a product can read the original. */
+/* The result is `x` with its axes in another order. For a matrix, no Transpose operator is added
+ * yet: a matrix product can read the original transposed, and tn__pt2_use adds the Transpose for
+ * any other reader. */
 static tn_status move_transposed(pt2_reader *reader, uint32_t x, const int64_t *order,
                                  uint32_t rank) {
     uint32_t y = reader->makes[0];
@@ -104,7 +107,7 @@ static tn_status move_transposed(pt2_reader *reader, uint32_t x, const int64_t *
                        y, &out);
 }
 
-/* permute; with rule->number 1: t, numpy_T and the like, which reverse all axes. */
+/* permute. With rule->number 1: t, numpy_T and similar operators, which reverse all axes. */
 static tn_status move_permute(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), count, axis;
     int64_t given[TN_RANK_MAX], order[TN_RANK_MAX];
@@ -122,7 +125,8 @@ static tn_status move_permute(pt2_reader *reader, const pt2_rule *rule, bool *do
     return move_transposed(reader, x, order, rank);
 }
 
-/* transpose(dim0, dim1); swapaxes(axis0, axis1); mT: the last two. */
+/* transpose(dim0, dim1) and swapaxes(axis0, axis1); mT has no such arguments and swaps the last
+ * two. */
 static tn_status move_transpose(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), a, b;
     bool axes = strcmp(reader->base, "swapaxes") == 0;
@@ -172,7 +176,8 @@ static tn_status move_repeat(pt2_reader *reader, const pt2_rule *rule, bool *don
     return tn__pt2_op1(reader, "Tile", PT2_LIST(in, list), NULL, 0, y, &out);
 }
 
-/* cat; with rule->number 1: stack, along a new axis. Empty tensors of rank 1 count for nothing. */
+/* cat; with rule->number 1: stack, which joins along a new axis. cat ignores empty tensors of rank
+ * 1, as PyTorch does. */
 static tn_status move_cat(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t y = reader->makes[0], axis, count = 0;
     const pt2_value *to = tn__pt2_value(reader, y);
@@ -214,7 +219,7 @@ static tn_status move_cut(pt2_reader *reader, uint32_t x, uint32_t axis, int64_t
                        0, reader->makes[0], &out);
 }
 
-/* slice(dim, start, end, step); narrow(dim, start, length). */
+/* slice(dim, start, end, step), and with rule->number 1 narrow(dim, start, length). */
 static tn_status move_slice(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), y = reader->makes[0], axis;
     int64_t dim, start, end, step, length;
@@ -233,7 +238,8 @@ static tn_status move_slice(pt2_reader *reader, const pt2_rule *rule, bool *done
     return move_cut(reader, x, axis, start, end, step);
 }
 
-/* select(dim, index): a Gather with a scalar, as exporters to ONNX write it. */
+/* select(dim, index) as a Gather with a scalar index, which is the form that ONNX exporters
+ * write. */
 static tn_status move_select(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), axis;
     int64_t dim, index;
@@ -251,8 +257,8 @@ static tn_status move_select(pt2_reader *reader, const pt2_rule *rule, bool *don
                        reader->makes[0], &out);
 }
 
-/* split, chunk and their like: the sizes are those of the results. With rule->number 1: unbind,
- * whose results lack the axis. */
+/* split, chunk and similar operators: the sizes of the sections are those of the results in the
+ * program. With rule->number 1: unbind, whose results do not have the axis that is split. */
 static tn_status move_split(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), axis, count = reader->make_count;
     bool unbind = rule->number == 1;
@@ -306,7 +312,8 @@ static tn_status move_gather(pt2_reader *reader, const pt2_rule *rule, bool *don
                        reader->makes[0], &out);
 }
 
-/* x[i] with one list of rows. */
+/* index.Tensor as x[i], where i is one tensor of integers that selects along the first axis. Other
+ * forms have no rule. */
 static tn_status move_index(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     static const int64_t front = 0;
     const char *kind;
@@ -318,7 +325,7 @@ static tn_status move_index(pt2_reader *reader, const pt2_rule *rule, bool *done
         tn__pt2_value(reader, x)->rank == 0)
         return TN_OK;
     tn_dtype dtype = tn__pt2_value(reader, reader->reads[1])->dtype;
-    if (dtype != TN_INT64 && dtype != TN_INT32) return TN_OK; /* a mask */
+    if (dtype != TN_INT64 && dtype != TN_INT32) return TN_OK; /* a mask has no rule */
     *done = true;
     TN_TRY(tn__pt2_use(reader, x, &in));
     TN_TRY(tn__pt2_use(reader, reader->reads[1], &at));
@@ -328,8 +335,8 @@ static tn_status move_index(pt2_reader *reader, const pt2_rule *rule, bool *done
 
 /* --- padding ---------------------------------------------------------------------------------- */
 
-/* PyTorch lists the last dimension first, front and back together; ONNX lists all fronts, then all
- * backs. */
+/* pad. PyTorch lists the pads as (front, back) pairs from the last dimension on; ONNX lists the
+ * front pads of all dimensions, then all back pads. */
 static tn_status move_pad(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), y = reader->makes[0], count;
     const char *kind, *mode = "constant";
@@ -361,7 +368,7 @@ static tn_status move_pad(pt2_reader *reader, const pt2_rule *rule, bool *done) 
 
 /* --- reductions ------------------------------------------------------------------------------- */
 
-/* Over the axes of argument "dim", or all. */
+/* Rules that reduce over the axes of argument "dim", or over all axes if it is absent. */
 static tn_status move_reduce(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), y = reader->makes[0], count, axis;
     int64_t axes[TN_RANK_MAX], keep;
@@ -428,14 +435,16 @@ static tn_status move_triangle(pt2_reader *reader, const pt2_rule *rule, bool *d
 
 /* --- creating --------------------------------------------------------------------------------- */
 
-/* A tensor with one number everywhere: of argument "fill_value" or "s", or rule->number. */
+/* Adds a tensor of which every element is one number: argument "fill_value", argument "s" of
+ * scalar_tensor, or rule->number. */
 static tn_status move_full(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t y = reader->makes[0];
     const pt2_value *to = tn__pt2_value(reader, y);
     double number;
     tn_tensor_id one, extents, out;
     bool empty = strstr(reader->base, "empty") != NULL;
-    if (empty && to->last <= reader->number) { /* scratch memory that nothing reads */
+    /* an empty tensor that nothing reads, such as scratch memory, needs no operator */
+    if (empty && to->last <= reader->number) {
         *done = true;
         return TN_OK;
     }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The operator set of the operators that are added: the newest one with a stable text. */
+/* opset version of the ONNX operators that are added: the newest one with a stable specification */
 #define NODE_OPSET 23u
 
 /* --- arguments -------------------------------------------------------------------------------- */
@@ -34,7 +34,7 @@ bool tn__pt2_int(pt2_reader *reader, const char *name, int64_t otherwise, int64_
     return is_int && tn__pt2_size(reader, argument, value) == TN_OK && *value != TN_DIM_UNKNOWN;
 }
 
-/* Infinity is written as text. */
+/* Reads a number that JSON cannot express, such as infinity, from its text. */
 static bool node_special(json_t *argument, double *value) {
     const char *text = json_string_value(argument);
     if (text == NULL) return false;
@@ -50,7 +50,8 @@ bool tn__pt2_number(pt2_reader *reader, const char *name, double otherwise, doub
     json_t *argument = tn__pt2_argument(reader, name, &kind);
     *value = otherwise;
     if (argument == NULL) return true;
-    json_t *inner = json_object_get(argument, "as_float"); /* of as_sym_float */
+    /* the number inside of an as_sym_float */
+    json_t *inner = json_object_get(argument, "as_float");
     if (inner != NULL) argument = inner;
     if (json_is_real(argument)) *value = json_real_value(argument);
     if (json_is_real(argument)) return true;
@@ -85,7 +86,8 @@ bool tn__pt2_ints(pt2_reader *reader, const char *name, int64_t *values, uint32_
 uint32_t tn__pt2_tensor(const pt2_reader *reader, const char *name) {
     const char *kind;
     json_t *argument = tn__pt2_argument(reader, name, &kind);
-    json_t *inner = json_object_get(argument, "as_tensor"); /* of as_optional_tensor */
+    /* the tensor inside of an as_optional_tensor */
+    json_t *inner = json_object_get(argument, "as_tensor");
     const char *text = json_string_value(json_object_get(inner != NULL ? inner : argument, "name"));
     return tn__pt2_find(reader, text);
 }
@@ -210,7 +212,8 @@ tn_status tn__pt2_op1(pt2_reader *reader, const char *type, const tn_tensor_id *
 
 /* --- the node as PyTorch's own operator ------------------------------------------------------- */
 
-/* Numbers and texts among the arguments, for reports. */
+/* Makes attributes of the numbers and texts among the node's arguments, so that reports can show
+ * them. */
 static tn_status node_attrs(pt2_reader *reader, tn_attr **made, uint32_t *count) {
     json_t *inputs = json_object_get(reader->node, "inputs");
     size_t most = json_array_size(inputs);

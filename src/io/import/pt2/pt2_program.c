@@ -1,10 +1,11 @@
 /* pt2_program.c - the values of a program: types and sizes, the node that makes and the last node
  * that reads each, and which values share one storage.
  *
- * Two values share a storage if an operator is a view, or changes its operand in place. Views by
- * definition are those of graph/ops/aten.c. Others are views only for some operands: reshape is
- * one if the strides of its operand allow it, contiguous if nothing is to be copied. The program
- * states the strides of every value, so both cases are decided as PyTorch decides them.
+ * Two values share a storage if an operator is a view, or changes its operand in place. The
+ * operators that are views by definition are those of graph/ops/domains/aten.c. Others are views
+ * only for some operands: reshape, if the strides of its operand allow it; contiguous, if nothing
+ * must be copied. The program states the strides of every value, so both cases are decided as
+ * PyTorch decides them.
  * Cost: O(values + operands).
  */
 #include "io/import/pt2/pt2_reader.h"
@@ -15,14 +16,14 @@
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-/* Numbers of torch's ScalarType in programs of schema 8. */
+/* Element types by the number of torch's ScalarType in programs of schema 8. */
 static const struct {
     int number;
     tn_dtype dtype;
 } program_types[] = {
     {1, TN_UINT8},          {2, TN_INT8},          {3, TN_INT16},       {4, TN_INT32},
     {5, TN_INT64},          {6, TN_FLOAT16},       {7, TN_FLOAT32},     {8, TN_FLOAT64},
-    {9, TN_UINT32}, /* two halves */
+    {9, TN_UINT32}, /* a complex number of two 16-bit halves has the size of a uint32 */
     {10, TN_COMPLEX64},     {11, TN_COMPLEX128},   {12, TN_BOOL},       {13, TN_BFLOAT16},
     {28, TN_UINT16},        {29, TN_FLOAT8E4M3FN}, {30, TN_FLOAT8E5M2}, {31, TN_FLOAT8E4M3FNUZ},
     {32, TN_FLOAT8E5M2FNUZ}};
@@ -57,7 +58,7 @@ static tn_status program_extents(pt2_reader *reader, json_t *list, uint32_t rank
     return TN_OK;
 }
 
-/* The strides of a tensor without gaps. */
+/* Sets the strides of a dense tensor in row-major order. */
 static tn_status program_dense(pt2_reader *reader, pt2_value *value) {
     int64_t *strides = tn__arena_array(&reader->arena, value->rank + 1u, sizeof *strides), step = 1;
     if (strides == NULL) return tn__no_memory(reader->error, "the values");
@@ -153,7 +154,8 @@ static tn_status program_push_list(pt2_reader *reader, json_t *list, bool makes)
     return TN_OK;
 }
 
-/* The tensors of one argument. */
+/* Records the tensors of one argument of a node as results of the node if `makes` is true,
+ * otherwise as its operands. */
 static tn_status program_argument(pt2_reader *reader, json_t *argument, bool makes) {
     json_t *of;
     if (json_object_get(argument, "as_graph") != NULL)
@@ -173,7 +175,8 @@ static tn_status program_argument(pt2_reader *reader, json_t *argument, bool mak
     return TN_OK;
 }
 
-/* "torch.ops.aten.add.Tensor": domain "aten", type "add.Tensor", base "add". */
+/* Splits the node's target: "torch.ops.aten.add.Tensor" has domain "aten", type "add.Tensor" and
+ * base "add". */
 static void program_names(pt2_reader *reader) {
     const char *target = reader->target;
     bool ops = strncmp(target, "torch.ops.", 10) == 0;
@@ -214,9 +217,9 @@ tn_status tn__pt2_enter(pt2_reader *reader, uint32_t index) {
 
 /* --- storages --------------------------------------------------------------------------------- */
 
-/* Whether `to` can be a view of `from`, with exactly the strides that the program states. As in
- * PyTorch, dimensions of `from` that lie closely one in the other form a run, and the extents of
- * `to` must divide the runs. */
+/* Whether `to` can be a view of `from` with exactly the strides that the program states for `to`.
+ * As in PyTorch, dimensions of `from` that are contiguous with each other form a run, and the
+ * extents of `to` must divide the runs. */
 static bool program_viewable(const pt2_value *from, const pt2_value *to) {
     int64_t run = 1, seen = 1, next, base = from->rank > 0 ? from->strides[from->rank - 1] : 1;
     uint32_t t = to->rank;
@@ -240,7 +243,8 @@ static bool program_viewable(const pt2_value *from, const pt2_value *to) {
     return t == 0;
 }
 
-/* Operators that return their operand, or a view of it, if nothing is to be computed. */
+/* Operators that return their operand, or a view of it, if they have nothing to compute. Otherwise
+ * their result has a storage of its own. */
 static const char *const program_maybe[] = {"_autocast_to_full_precision",
                                             "_autocast_to_reduced_precision",
                                             "_grad_sum_to_size",
@@ -262,7 +266,7 @@ static const char *const program_maybe[] = {"_autocast_to_full_precision",
                                             "sum_to_size",
                                             "to",
                                             "type_as"};
-/* Those are always views, although PyTorch's schemas do not say so. */
+/* Operators that always return views, although PyTorch's schemas do not say so. */
 static const char *const program_always[] = {"unsafe_chunk", "unsafe_split",
                                              "unsafe_split_with_sizes"};
 static const char *const program_drops[] = {"alpha_dropout", "dropout", "feature_alpha_dropout",
@@ -305,7 +309,8 @@ static void program_read(pt2_reader *reader, uint32_t value, uint32_t when) {
     if (root->last < when) root->last = when;
 }
 
-/* A result: a value of its own, or one that shares the storage of the first operand. */
+/* Defines a result of the current node: it gets its own storage, or shares that of the first
+ * operand. */
 static tn_status program_define(pt2_reader *reader, uint32_t output) {
     uint32_t number = reader->makes[output];
     pt2_value *value = &reader->values[number];
@@ -360,8 +365,8 @@ static tn_status program_results(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* An operator in place becomes an ordinary one if the old contents, and views of them, have no
- * later reader. The search is bounded: beyond that, operators stay as they are. */
+/* Returns whether every in-place operator can become an ordinary one: no later node may read the
+ * old data or a view of it. The search is bounded; beyond the bound the answer is false. */
 bool tn__pt2_functional(const pt2_reader *reader) {
     uint64_t left = 64 * ((uint64_t)reader->value_count + 1024);
     for (size_t i = 0; i < reader->change_count; i++) {

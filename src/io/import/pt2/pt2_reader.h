@@ -6,7 +6,7 @@
  *   pt2_program.c    the values of the program: sizes, storages that values share, last readers
  *   pt2_node.c       arguments of a node, and operators added to the graph
  *   pt2_lower.c      PyTorch's operators as ONNX's: the table, arithmetic, products, windows
- *   pt2_move.c       the same for operators that move elements, reduce or create
+ *   pt2_move.c       the rules of operators that move elements, reduce or create tensors
  *
  * The JSON of the program stays in memory until the graph is complete; names are borrowed from it.
  */
@@ -18,26 +18,30 @@
 #include "io/import/pt2/zip.h"
 
 #define PT2_NONE UINT32_MAX
-#define PT2_LAST UINT32_MAX /* `last` of a value that is a result of the program */
-#define PT2_OPERANDS 64u    /* tensors of a node that becomes operators of ONNX */
+/* the member `last` of a value that is a result of the program, which is read after all nodes */
+#define PT2_LAST UINT32_MAX
+#define PT2_OPERANDS 64u /* most tensors of a node that is expressed by ONNX operators */
 
 typedef struct pt2_value { /* a tensor of the program */
-    const char *name;      /* in the program */
-    const char *shown;     /* in the graph: a parameter has the name that the module gives it */
+    const char *name;      /* name in the program */
+    const char *shown; /* name in the graph: a parameter has the name that the module gives it */
     const char *device;
     const int64_t *shape, *strides; /* [rank] */
     uint32_t rank;
     tn_dtype dtype;
     tn_kind kind;
     tn_payload payload;
-    uint32_t root;        /* the value whose storage it shares; itself: its own storage */
-    uint32_t same;        /* the value of which it is another name, after an operator in place */
-    uint32_t peer;        /* next in the list of views of one root; PT2_NONE: the last */
-    uint32_t made, last;  /* number of the node that makes it, and of its last reader; from 1 */
-    bool known, given;    /* defined so far; an input, parameter or constant */
-    bool output, changed; /* a result of the program; its storage is written in place */
-    uint32_t transposed;  /* a transposed matrix, not yet computed: of this value; PT2_NONE */
-    tn_tensor_id id;      /* its tensor of the graph; TN_NONE: none yet */
+    uint32_t root; /* the value whose storage this value shares; its own number if it shares none */
+    uint32_t same; /* after an in-place operator: the value of which this value is another name */
+    uint32_t peer; /* next in the list of views of one root; PT2_NONE ends the list */
+    /* numbers, from 1, of the node that computes the value and of its last reader */
+    uint32_t made, last;
+    bool known, given; /* known: already defined; given: an input, a parameter or a constant */
+    /* output: is a result of the program; changed: its storage is written in place */
+    bool output, changed;
+    /* the matrix whose transpose this value is, while no Transpose was added; else PT2_NONE */
+    uint32_t transposed;
+    tn_tensor_id id; /* its tensor of the graph; TN_NONE: none yet */
 } pt2_value;
 
 typedef struct pt2_change { /* an operator in place */
@@ -54,7 +58,7 @@ typedef struct pt2_reader {
     tn_error *error;
     tn__zip zip;
     tn__span root; /* the folder of the archive, with its slash */
-    bool legacy;   /* the layout before torch 2.8 */
+    bool legacy;   /* true: the archive has the layout of torch before 2.8 */
     json_t *program, *graph, *signature, *weights, *constants;
     pt2_value *values;
     size_t value_room;
@@ -68,13 +72,15 @@ typedef struct pt2_reader {
     tn__names symbol_names;
     tn__arena arena;
     tn__text text;
-    uint32_t hinted;      /* sizes for which only the hint of the file is known */
-    bool keep;            /* operators stay as PyTorch's */
-    const char *stranger; /* first operator that has no counterpart */
+    /* number of sizes that could not be computed, so that the size of the export's example is
+     * used */
+    uint32_t hinted;
+    bool keep;            /* true: nodes stay PyTorch's operators */
+    const char *stranger; /* name of the first operator without a counterpart in ONNX */
     uint32_t strangers;
     /* The current node. */
     json_t *node;
-    uint32_t number; /* from 1 */
+    uint32_t number; /* number of the current node, from 1 */
     uint32_t temporaries;
     const char *name, *target, *type; /* type: after the namespace, "add.Tensor" */
     char domain[40], base[64];        /* "aten"; "add" */
@@ -85,60 +91,66 @@ typedef struct pt2_reader {
 
 /* --- pt2_sizes.c --- */
 
-/* Reads `range_constraints`, and gives values to symbols of inputs from options or their upper
- * bounds. */
+/* Reads `range_constraints`. Gives values to the symbols in the shapes of inputs, from the options
+ * of the caller or from the upper bounds of the symbols. */
 tn_status tn__pt2_symbols(pt2_reader *reader);
-/* The value of a size: {"as_int": 1}, {"as_expr": {...}}, {"as_name": "sym_size"} or a number.
- * TN_DIM_UNKNOWN: a symbol in it has no value; it is listed as missing. */
+/* Computes a size: {"as_int": 1}, {"as_expr": {...}}, {"as_name": "sym_size"} or a number. *value
+ * is TN_DIM_UNKNOWN if a symbol in the size has no value; the symbol is then listed as missing. */
 tn_status tn__pt2_size(pt2_reader *reader, json_t *size, int64_t *value);
 
 /* --- pt2_program.c --- */
 
-/* The values, and which node makes and reads them. */
+/* tn__pt2_values lists the values of the program; tn__pt2_uses finds which node computes each value
+ * and which nodes read it. */
 tn_status tn__pt2_values(pt2_reader *reader);
 tn_status tn__pt2_uses(pt2_reader *reader);
-/* After tn__pt2_uses: whether every operator in place can compute a new tensor instead. */
+/* Returns whether every in-place operator can compute a new tensor instead. Call tn__pt2_uses
+ * first. */
 bool tn__pt2_functional(const pt2_reader *reader);
-/* Makes node `index` the current one: its names, operands and results. */
+/* Makes node `index` the current one: sets its names, operands and results in the reader. */
 tn_status tn__pt2_enter(pt2_reader *reader, uint32_t index);
 uint32_t tn__pt2_find(const pt2_reader *reader, const char *name); /* PT2_NONE: no such value */
 tn_status tn__pt2_where(const pt2_reader *reader, tn_status status);
 
 /* How the current node's result `output` relates to its first operand. */
 typedef enum pt2_alias {
-    PT2_NEW,    /* storage of its own */
-    PT2_SHARES, /* the operator is a view for these operands, though not by definition */
-    PT2_VIEW,   /* a view by definition */
-    PT2_CHANGES /* the operand itself, changed in place */
+    PT2_NEW, /* the result has a storage of its own */
+    /* the result is a view for these operands, though the operator is no view by definition */
+    PT2_SHARES,
+    PT2_VIEW,   /* the result is a view by the operator's definition */
+    PT2_CHANGES /* the result is the first operand itself, which the operator changes in place */
 } pt2_alias;
 pt2_alias tn__pt2_alias(const pt2_reader *reader, uint32_t output);
 
 /* --- pt2_node.c --- */
 
-/* An argument of the current node: the value of its union, with the key in *kind. NULL: absent, at
- * its default, or None. */
+/* Returns the value of argument `name` of the current node, and in *kind the key of its union, such
+ * as "as_int". Returns NULL if the argument is absent, has its default value, or is None. */
 json_t *tn__pt2_argument(const pt2_reader *reader, const char *name, const char **kind);
-/* Each returns false if the argument is of another kind; absent: the default. */
+/* tn__pt2_int and tn__pt2_number read an argument, or `otherwise` if it is absent. They return
+ * false if the argument has another type. */
 bool tn__pt2_int(pt2_reader *reader, const char *name, int64_t otherwise, int64_t *value);
 bool tn__pt2_number(pt2_reader *reader, const char *name, double otherwise, double *value);
-/* At most TN_RANK_MAX; *count 0: absent. */
+/* Reads a list of at most TN_RANK_MAX integers; *count is 0 if the argument is absent. Returns
+ * false if it has another type. */
 bool tn__pt2_ints(pt2_reader *reader, const char *name, int64_t *values, uint32_t *count);
-/* The value that is argument `name`; PT2_NONE: absent or no tensor. */
+/* Returns the number of the value that is argument `name`; PT2_NONE: the argument is absent or no
+ * tensor. */
 uint32_t tn__pt2_tensor(const pt2_reader *reader, const char *name);
 const pt2_value *tn__pt2_value(const pt2_reader *reader, uint32_t value);
 
-/* The tensor of the graph that holds a value now; a matrix whose transposition was put off is
- * transposed. */
+/* Sets *id to the tensor of the graph that holds the value's current data. Adds the Transpose
+ * operator if the value is a matrix for which none was added yet. */
 tn_status tn__pt2_use(pt2_reader *reader, uint32_t value, tn_tensor_id *id);
-/* A new tensor of the graph for a result. */
+/* Adds a tensor to the graph for a result of the current node. */
 tn_status tn__pt2_make(pt2_reader *reader, uint32_t value, tn_tensor_id *id);
-/* The result is the operand, with no operator between them if possible. */
+/* Makes the result `value` equal to `operand`, without adding an operator if possible. */
 tn_status tn__pt2_same(pt2_reader *reader, uint32_t value, uint32_t operand);
-/* A tensor between two operators, whose type and shape are inferred. */
+/* Adds an unnamed tensor between two operators; its type and shape are inferred later. */
 tn_status tn__pt2_between(pt2_reader *reader, tn_tensor_id *id);
 tn_status tn__pt2_constant_ints(pt2_reader *reader, const int64_t *values, uint32_t count,
                                 tn_tensor_id *id);
-/* A scalar of a type; `integer` for integers and bool. */
+/* Adds a constant scalar of type `dtype`. */
 tn_status tn__pt2_scalar(pt2_reader *reader, tn_dtype dtype, double number, tn_tensor_id *id);
 
 #define PT2_LIST(...)                                                                              \
@@ -156,36 +168,39 @@ tn_status tn__pt2_scalar(pt2_reader *reader, tn_dtype dtype, double number, tn_t
 #define PT2_STRING(text, value)                                                                    \
     (tn_attr) { .name = text, .type = TN_ATTR_STRING, .count = 1, .strings = (value) }
 
-/* Adds an operator of ONNX. */
+/* Adds an ONNX operator whose outputs are tensors that exist. */
 tn_status tn__pt2_op(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
                      uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                      const tn_tensor_id *outputs, uint32_t output_count);
-/* The same with one output, which is made: a value, or PT2_NONE for a tensor in between. */
+/* Adds an ONNX operator with one output, and the output's tensor: that of result `value`, or an
+ * unnamed one if `value` is PT2_NONE. */
 tn_status tn__pt2_op1(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
                       uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                       uint32_t value, tn_tensor_id *output);
-/* The current node as PyTorch's own operator. */
+/* Adds the current node to the graph as PyTorch's own operator. */
 tn_status tn__pt2_keep(pt2_reader *reader);
 
 /* --- pt2_lower.c, pt2_move.c --- */
 
-/* Adds the operators of ONNX that compute the current node. *done false: it has no counterpart, and
- * nothing was added. */
+/* Adds the ONNX operators that compute the current node. If *done is false, the node has no
+ * counterpart in ONNX, and nothing was added. */
 tn_status tn__pt2_lower(pt2_reader *reader, bool *done);
 
 typedef struct pt2_rule pt2_rule;
 struct pt2_rule {
-    const char *name; /* without overload */
+    const char *name; /* name of PyTorch's operator without its overload */
     tn_status (*lower)(pt2_reader *reader, const pt2_rule *rule, bool *done);
-    const char *onnx; /* of simple rules */
+    const char *onnx; /* ONNX operator, for rules that add a single one */
     double number;    /* meaning depends on `lower` */
 };
-const pt2_rule *tn__pt2_move_rule(const char *base); /* pt2_move.c; NULL: not in its table */
-/* Whether one of the results from `first` on is read by anything. */
+/* Returns the rule of pt2_move.c for this operator; NULL if its table has none. */
+const pt2_rule *tn__pt2_move_rule(const char *base);
+/* Returns whether anything reads a result of the current node from number `first` on. */
 bool tn__pt2_reads_results(const pt2_reader *reader, uint32_t first);
-/* `operand` as a tensor of this type. */
+/* Sets *id to `operand` in the type `dtype`; adds a Cast if the types differ. */
 tn_status tn__pt2_cast(pt2_reader *reader, uint32_t operand, tn_dtype dtype, tn_tensor_id *id);
-/* An operand with the elements of a result in its shape. */
+/* Adds a Reshape of `from` to `shape`. Its output is result `value`, or an unnamed tensor if
+ * `value` is PT2_NONE. */
 tn_status tn__pt2_reshape(pt2_reader *reader, tn_tensor_id from, uint32_t rank,
                           const int64_t *shape, uint32_t value, tn_tensor_id *id);
 

@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 #define SIZES_DEPTH 64u
-#define SIZES_TEXT 65536u     /* characters of an expression */
-#define SIZES_BOUND INT32_MAX /* a larger upper bound means that there is none */
+#define SIZES_TEXT 65536u     /* most characters of an expression */
+#define SIZES_BOUND INT32_MAX /* a symbol with a larger upper bound counts as unbounded */
 
 static tn__span sizes_span(const char *text) {
     return (tn__span){(const uint8_t *)text, strlen(text)};
@@ -23,8 +23,8 @@ static tn__span sizes_span(const char *text) {
 typedef struct sizes_text {
     pt2_reader *reader;
     const char *at;
-    bool strange; /* a function that is not known, or text that is no expression */
-    bool missing; /* a symbol without a value */
+    bool strange; /* true: the text has an unknown function, or is no expression */
+    bool missing; /* true: the expression has a symbol without a value */
     bool no_memory;
 } sizes_text;
 
@@ -52,7 +52,8 @@ static int64_t sizes_symbol(sizes_text *text, const char *name, size_t length) {
     return 0;
 }
 
-/* Symbol('s77', positive=True, integer=True), after its parenthesis. */
+/* Computes Symbol('s77', positive=True, integer=True); the text stands after the opening
+ * parenthesis. */
 static int64_t sizes_quoted(sizes_text *text) {
     char quote = *text->at;
     if (quote != '\'' && quote != '"') {
@@ -75,7 +76,8 @@ static int64_t sizes_floor_div(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* `so` and the next argument; false: not known, or the result does not fit. */
+/* Applies function `head` to its value so far, `so`, and its next argument. Returns false if the
+ * function is unknown, or its value does not fit. */
 static bool sizes_apply(const char *head, size_t length, int64_t so, int64_t next,
                         int64_t *result) {
     static const char *const heads[] = {"Add",       "Mul", "Pow", "FloorDiv", "CleanDiv",    "Mod",
@@ -123,7 +125,8 @@ static bool sizes_apply(const char *head, size_t length, int64_t so, int64_t nex
 
 static int64_t sizes_expression(sizes_text *text, uint32_t depth);
 
-/* The arguments of a function, after its parenthesis. */
+/* Reads the arguments of function `head` and returns its value; the text stands after the opening
+ * parenthesis. */
 static int64_t sizes_arguments(sizes_text *text, const char *head, size_t length, uint32_t depth) {
     int64_t so = sizes_expression(text, depth + 1);
     sizes_blank(text);
@@ -166,7 +169,8 @@ static int64_t sizes_expression(sizes_text *text, uint32_t depth) {
     return sizes_arguments(text, head, length, depth);
 }
 
-/* An infix expression such as "2*s0", which very old programs have, is computed as in .onnx. */
+/* Computes a size that is given as text. An infix expression such as "2*s0", which very old
+ * programs have, is computed by tn__dims_value, as in .onnx files. */
 static tn_status sizes_compute(pt2_reader *reader, const char *expression, int64_t *value,
                                bool *strange) {
     sizes_text text = {.reader = reader, .at = expression};
@@ -224,7 +228,7 @@ tn_status tn__pt2_size(pt2_reader *reader, json_t *size, int64_t *value) {
 
 /* --- symbols --- */
 
-/* A size that is one symbol: its name, in the arena; NULL: it is not. */
+/* Returns the name, in the arena, of a size that is a single symbol; NULL for any other size. */
 static const char *sizes_plain(pt2_reader *reader, json_t *size) {
     const char *text =
         json_string_value(json_object_get(json_object_get(size, "as_expr"), "expr_str"));
@@ -252,7 +256,8 @@ static tn_status sizes_add_symbol(pt2_reader *reader, const char *name, int64_t 
     return TN_OK;
 }
 
-/* "int_oo" and numbers beyond any size mean that there is no bound. */
+/* Reads the bound of a symbol. "int_oo" and numbers that no size can have mean that there is no
+ * bound. */
 static int64_t sizes_bound(json_t *bound) {
     json_t *number = json_is_object(bound) ? json_object_get(bound, "as_int") : bound;
     json_int_t value = json_integer_value(number);
@@ -270,7 +275,7 @@ static tn_status sizes_ranges(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* --input-shape and --batch at one dimension of an input. */
+/* Applies the options `input_shapes` or `batch` to one dimension of an input. */
 static tn_status sizes_bind(pt2_reader *reader, json_t *size, const char *input, uint32_t axis,
                             int64_t given, const char *option) {
     const char *symbol = sizes_plain(reader, size);
@@ -311,7 +316,7 @@ static tn_status sizes_of_input(pt2_reader *reader, const char *name, json_t *si
     return TN_OK;
 }
 
-/* The inputs of the caller, in order. */
+/* Applies the options to all inputs of the caller, in order. */
 static tn_status sizes_inputs(pt2_reader *reader) {
     json_t *inputs = json_object_get(reader->graph, "inputs");
     json_t *specs = json_object_get(reader->signature, "input_specs");
@@ -328,7 +333,7 @@ static tn_status sizes_inputs(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* The value of a symbol, or its upper bound. */
+/* Gives a symbol without a value its upper bound, and warns about a value outside of its bounds. */
 static tn_status sizes_settle(pt2_reader *reader, const pt2_symbol *symbol) {
     tn__dims *dims = &reader->importer->dims;
     tn__span name = sizes_span(symbol->name);

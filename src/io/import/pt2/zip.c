@@ -5,14 +5,16 @@
 #include <zlib.h>
 
 enum {
-    ZIP_END = 22,        /* bytes of the end record, without its comment */
-    ZIP_END64 = 56,      /* of the larger one */
-    ZIP_LOCATOR = 20,    /* of the record that names it */
-    ZIP_CENTRAL = 46,    /* of an entry of the central directory, without name and extra */
-    ZIP_LOCAL = 30,      /* of a local header */
-    ZIP_ENCRYPTED = 1,   /* flags */
-    ZIP_SIZES_AFTER = 8, /* sizes and checksum are 0 in the local header and follow the data */
-    ZIP_STORED = 0,      /* methods */
+    ZIP_END = 22,     /* bytes of the end record without its comment */
+    ZIP_END64 = 56,   /* bytes of the end record of zip64 archives */
+    ZIP_LOCATOR = 20, /* bytes of the zip64 locator, which gives the position of that record */
+    /* bytes of an entry of the central directory without its name and extra fields */
+    ZIP_CENTRAL = 46,
+    ZIP_LOCAL = 30,    /* bytes of a local header without its name and extra fields */
+    ZIP_ENCRYPTED = 1, /* flags */
+    /* flag: the local header has sizes and checksum 0, and they follow after the data */
+    ZIP_SIZES_AFTER = 8,
+    ZIP_STORED = 0, /* methods */
     ZIP_DEFLATED = 8
 };
 #define ZIP_MEMBERS_MOST 1000000u
@@ -43,7 +45,8 @@ typedef struct zip_directory {
     uint64_t count, offset, size;
 } zip_directory;
 
-/* The record of archives with large numbers, in front of the end record. */
+/* Reads the end record of a zip64 archive, which lies before the ordinary end record and has 64-bit
+ * numbers. */
 static tn_status zip_directory64(const tn__zip *zip, size_t end, zip_directory *directory) {
     const uint8_t *bytes = zip->file.bytes;
     if (end < ZIP_LOCATOR || zip_u32(bytes + end - ZIP_LOCATOR) != 0x07064b50)
@@ -80,7 +83,8 @@ static tn_status zip_find_directory(const tn__zip *zip, zip_directory *directory
     return TN_OK;
 }
 
-/* Sizes of 4 GiB and more are in extra field 1, in this order, where the entry has no room. */
+/* Reads the zip64 extra field (number 1). It has those of size, packed size and offset that do not
+ * fit the entry's 32 bits, in this order. */
 static tn_status zip_extra64(const tn__zip *zip, const uint8_t *extra, uint32_t size,
                              tn__zip_member *member) {
     uint64_t *wide[] = {&member->size, &member->packed, &member->header};
@@ -105,7 +109,8 @@ static tn_status zip_extra64(const tn__zip *zip, const uint8_t *extra, uint32_t 
     return TN_OK;
 }
 
-/* Names are never used as paths, but an archive with such a name is not one that PyTorch wrote. */
+/* Returns whether a name is absolute or contains "..". Names are never used as paths, but PyTorch
+ * does not write such a name, so the archive is refused. */
 static bool zip_name_leaves(tn__span name) {
     const uint8_t *bytes = name.bytes;
     if (name.size == 0 || bytes[0] == '/' || bytes[0] == '\\') return true;
@@ -180,7 +185,8 @@ const tn__zip_member *tn__zip_find(const tn__zip *zip, const char *name, size_t 
 
 /* --- one member --- */
 
-/* Where the data of a member begins. Its length of extra differs from that of the directory. */
+/* Finds the offset of a member's data. It must read the local header, because the extra fields
+ * there can be longer than those in the central directory. */
 static tn_status zip_data(const tn__zip *zip, const tn__zip_member *member, uint64_t *offset) {
     uint64_t at = member->header;
     if (!zip_inside(zip, at, ZIP_LOCAL) || zip_u32(zip->file.bytes + at) != 0x04034b50)
@@ -209,7 +215,8 @@ tn_status tn__zip_range(const tn__zip *zip, const tn__zip_member *member, uint64
     return zip_data(zip, member, offset);
 }
 
-/* zlib counts in 32 bits, so large members are passed in slices. */
+/* zlib counts bytes in 32 bits, so a large member is passed to it in sections of this many
+ * bytes. */
 #define ZIP_SLICE ((size_t)1 << 30)
 
 static int zip_inflate(z_stream *stream, const uint8_t *from, size_t packed, uint8_t *to,

@@ -13,8 +13,8 @@
 
 typedef struct tn__zip_member {
     tn__span name;
-    uint64_t header;       /* offset of its local header */
-    uint64_t packed, size; /* bytes in the file, and of its contents */
+    uint64_t header;       /* offset of the member's local header in the file */
+    uint64_t packed, size; /* bytes of the member as it is stored in the file, and unpacked */
     uint32_t crc;
     uint16_t method, flags;
 } tn__zip_member;
@@ -28,19 +28,21 @@ typedef struct tn__zip {
     tn_error *error;
 } tn__zip;
 
-/* Errors: E_INVALID with the byte, E_UNSUPPORTED, E_NO_MEMORY. Release it in either case. */
+/* Reads the list of members. Call tn__zip_release on success and on failure. Errors: E_INVALID (a
+ * damaged archive; the message has the byte), E_UNSUPPORTED (encrypted or split), E_NO_MEMORY. */
 tn_status tn__zip_open(const tn_context *context, tn__span file, tn__zip *zip, tn_error *error);
 void tn__zip_release(tn__zip *zip);
 
-/* NULL: there is no such member. */
+/* Finds a member by its name; NULL if the archive has none. */
 const tn__zip_member *tn__zip_find(const tn__zip *zip, const char *name, size_t length);
-/* The range of a member that is stored without compression, in the file. *plain false: it is
- * compressed. Errors: E_INVALID (its local header is damaged). */
+/* Sets *offset to the position of a member's data in the file, and *plain to whether the data is
+ * stored without compression. Errors: E_INVALID (its local header is damaged). */
 tn_status tn__zip_range(const tn__zip *zip, const tn__zip_member *member, uint64_t *offset,
                         bool *plain);
-/* The contents of a member. *made is NULL if they lie in the file, else it belongs to the caller:
- * tn__free(context, *made, bytes->size + 1). Errors: E_INVALID (damaged, or it would become more
- * than 1000 times larger), E_UNSUPPORTED (another method), E_NO_MEMORY. */
+/* Sets *bytes to the unpacked data of a member. *made is NULL if the data lies in the file;
+ * otherwise the caller frees it with tn__free(context, *made, bytes->size + 1). Errors: E_INVALID
+ * (damaged, or more than 1000 times larger than packed), E_UNSUPPORTED (another compression
+ * method), E_NO_MEMORY. */
 tn_status tn__zip_read(const tn__zip *zip, const tn__zip_member *member, tn__span *bytes,
                        uint8_t **made);
 

@@ -14,8 +14,8 @@ typedef struct flat_frame { /* a table that is being verified, or a vector of ta
     const tn__flat_schema *schema;
     tn__flat_table table;
     uint32_t field; /* next field to be verified */
-    /* a vector of tables of `items_schema`, verified from `item` on; count 0: the frame is a
-     * table */
+    /* a vector of `items_schema` tables, which are verified from index `item` on; count 0: this
+     * frame is a single table */
     tn__flat_vector items;
     const tn__flat_schema *items_schema;
     uint32_t item;

@@ -141,12 +141,13 @@ static uint32_t tflite_options_read(const tflite_reader *reader, const tn__flat_
 typedef struct graph_call { /* how an operator type names its subgraphs */
     const char *type;
     uint32_t options; /* number of the type of the options in their union */
-    bool second;      /* the options are in the second union */
-    /* count: number of blocks. skipped: leading inputs that are not passed to the subgraph */
+    bool second;      /* true: the options are in the second union */
+    /* count: number of blocks of the operator. skipped: number of its first inputs that are not
+     * passed to a subgraph */
     uint32_t count, skipped;
     uint32_t field[2]; /* fields of the options that hold the numbers of the subgraphs */
     const char *attribute[2];
-    bool passes; /* the operator's inputs and outputs are those of the subgraph */
+    bool passes; /* true: the operator's inputs and outputs are those of the subgraph */
 } graph_call;
 
 static const graph_call graph_calls[] = {

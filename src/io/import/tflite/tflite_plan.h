@@ -29,7 +29,8 @@ typedef struct tflite_plan {
  * options. It must be closed in any case. */
 tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span bytes,
                                const tn_import_options *options, const tn_graph *graph,
-                               tn_error *error); /* for a file in memory */
+                               /* tn__tflite_plan_from opens a file that is in memory already */
+                               tn_error *error);
 tn_status tn__tflite_plan_open(tflite_plan *plan, const char *path,
                                const tn_import_options *options, const tn_graph *graph,
                                tn_error *error);

@@ -71,9 +71,10 @@ typedef struct tflite_reader {
     uint32_t code_count;
     size_t end;         /* end of the last byte that the model uses */
     uint64_t allowance; /* units that tensors, operators, operands and text may still take */
-    /* an --input-shape contradicts the file, so other shapes that the file states are ignored */
+    /* true: an --input-shape contradicts the file, so other shapes that the file states are
+     * ignored */
     bool drop_stated;
-    bool has_signatures; /* some inputs may have another size than the stored one */
+    bool has_signatures; /* true: some inputs may have another size than the stored one */
     tn__names names;     /* names of tensors; the keys point to the graph's texts */
     tflite_pending *pending;
     size_t pending_room, pending_count;

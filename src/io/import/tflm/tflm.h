@@ -74,7 +74,7 @@ typedef struct tflm_model {
 
 /* The memory that a kernel requests. */
 typedef struct tflm_need {
-    /* bytes and alignment of the operator's builtin options as a struct */
+    /* bytes of the C struct for the operator's builtin options, and its alignment */
     uint64_t options, options_alignment;
     uint64_t buffers[TFLM_BUFFERS_MAX]; /* bytes of the kernel's own data, which is persistent */
     uint32_t buffer_count;

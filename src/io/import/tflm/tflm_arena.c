@@ -194,8 +194,8 @@ static uint64_t tflm_bottom(const tflm_tail *tail) {
     return tn__mul_sat(tflm_size(tail, "z2i"), tail->requests + TFLM_REQUESTS_MAX);
 }
 
-/* Notes the memory needed at one moment. Temporary memory lies above the scratch requests at the
- * bottom of the arena. */
+/* Records the memory that is needed at one moment during set-up, to find the largest. Temporary
+ * memory lies above the scratch requests at the bottom of the arena. */
 static void tflm_moment(tflm_tail *tail, uint64_t temporary) {
     uint64_t below = tn__add_sat(tflm_bottom(tail), temporary);
     if (below > tail->arena->temporary) tail->arena->temporary = below;
@@ -332,7 +332,7 @@ static void tflm_io(tflm_tail *tail, uint32_t field) {
 
 /* --- the arena of one build ------------------------------------------------------------------- */
 
-/* A head that has been computed, with the scratch requests that it was computed for. */
+/* A planned head of the arena, and the scratch requests for which it was planned. */
 typedef struct tflm_head {
     uint64_t *scratch; /* [count] bytes of the requests, kept in the model's arena */
     uint32_t *counts;  /* [operators] number of requests of each operator */
@@ -370,8 +370,8 @@ static bool tflm_same_scratch(const tflm_model *model, const tflm_head *known, u
     return memcmp(known->scratch, model->scratch, known->count * sizeof *known->scratch) == 0;
 }
 
-/* Runs the run time's planner, or takes the head of an earlier build with the same scratch
- * requests. */
+/* Plans the head of the arena with the run time's planner, or reuses the head of an earlier build
+ * that has equal scratch requests. */
 static tn_status tflm_head_of(tflm_model *model, tflm_heads *heads, const tflm_head **head) {
     uint64_t ops = model->first_op[model->plan->subgraphs.count];
     uint64_t tensors = model->plan->first[model->plan->subgraphs.count];
@@ -643,7 +643,7 @@ static uint64_t tflm_kept(const tflm_model *model, const tflm_op *op) {
     return sum;
 }
 
-/* The largest or smallest value of one number of an operator over all builds. */
+/* Returns the largest or the smallest value, over all builds, of one number about an operator. */
 static uint64_t tflm_over(tflm_model *model, const tflm_build *builds, uint32_t count,
                           uint64_t (*of)(const tflm_model *, const tflm_op *), const tflm_op *op) {
     uint64_t result = 0;

@@ -33,7 +33,7 @@ static cmsis_core cmsis_core_of(tn_micro_target target) {
 typedef struct cmsis_ask {
     const tflm_build *build;
     cmsis_core core;
-    bool wide; /* activations are int16 */
+    bool wide; /* true: activations are int16 */
     tflm_window w;
 } cmsis_ask;
 
@@ -111,7 +111,8 @@ static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
     bool is_row = one.w.ih == 1 && one.w.fh == 1 && !one.w.dilated;
     bool is_pointwise = one.w.fh == 1 && one.w.fw == 1 && one.w.ph == 0 && one.w.pw == 0;
     if (is_row && !is_pointwise) {
-        one.w.sw = 4; /* a stride with which the convolution is one over a single row */
+        /* with this stride, the kernel counts the convolution as one of a single row */
+        one.w.sw = 4;
         uint64_t row = cmsis_conv_int8(&one);
         uint64_t high = general > row ? general : row, low = general < row ? general : row;
         bytes = most ? high : low;

@@ -74,7 +74,8 @@ typedef struct kernels_row {
     const char *data; /* description of the fields of the kernel's own data; "": no fields */
     /* if versions differ: the largest of the kernel's data; NULL: `data` holds for all versions */
     const char *most;
-    /* Data that a library uses in place of `data`; NULL: the library uses `data`. */
+    /* data of kernels in the form of `data`, for a library whose kernels keep other data; NULL:
+     * they keep that of `data` */
     const char *cmsis, *most_cmsis, *esp;
     /* first revision of the run time in which CMSIS-NN's kernels use `cmsis` */
     uint32_t cmsis_since;
@@ -316,7 +317,9 @@ static void kernels_channels(const tflm_model *model, const tflm_op *op, tflm_ne
     bool whole = kernels_is(tn__tflm_input(model, op, 0), TN_FLOAT32);
     if (whole && model->build->kernels == TN_MICRO_CMSIS_NN && !model->options->most &&
         !tn__tflm_named(op, "TRANSPOSE_CONV"))
-        return; /* the newest kernels of CMSIS-NN keep multipliers and shifts for integers only */
+        /* in the newest version of CMSIS-NN, kernels keep multipliers and shifts only for integer
+         * data */
+        return;
     if (tn__tflm_named(op, "CONV_2D") || tn__tflm_named(op, "TRANSPOSE_CONV"))
         channels = tn__tflm_extent(filter, 0);
     else if (tn__tflm_named(op, "DEPTHWISE_CONV_2D"))

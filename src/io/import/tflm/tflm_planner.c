@@ -41,7 +41,7 @@ typedef struct online_frame {
     uint32_t calls[2];
     /* number of subgraphs of the current operator, and the next one of them */
     uint32_t call_count, call;
-    bool is_inside; /* the current operator has begun */
+    bool is_inside; /* true: the current operator has begun */
     int64_t start;  /* scope in which the operator began */
 } online_frame;
 

@@ -210,9 +210,11 @@ typedef struct tn__llm_reading {  /* the model that is being read from one file 
     /* sizes of the model by tn__llm_size; 0: the file does not have the size */
     uint64_t size[TN__LLM_SIZE_COUNT];
     uint8_t kind[TN__LLM_LAYERS_MOST]; /* bits TN__LLM_KIND_* of each layer */
-    bool shares_keys;  /* keys are also the values, so there is no matrix of values (gemma4) */
-    bool scaled_width; /* the inner width is two thirds of the stated one, rounded up (lfm2) */
-    /* the inner layer is twice as wide in layers that read the cache of another layer (gemma4) */
+    bool shares_keys; /* true: keys are also the values, so there is no matrix of values (gemma4) */
+    /* true: the inner width is two thirds of the stated one, rounded up (lfm2) */
+    bool scaled_width;
+    /* true: the inner layer is twice as wide in layers that read the cache of another layer
+     * (gemma4) */
     bool double_width;
     bool mixed; /* true if layers have experts in addition to an inner layer (gemma4) */
     uint64_t vision_layers;

@@ -44,8 +44,9 @@ typedef struct gguf_arch {
     const char *name;
     uint32_t window; /* window in tokens if the file has no key for it; 0: no window */
     uint32_t period; /* one layer per period has full attention; 1: every layer has a window */
-    bool first;      /* the layer with full attention is the first of its period, not the last */
-    bool fixed; /* the compiled window applies, except if the key is 0, which means no window */
+    bool first; /* true: the layer with full attention is the first of its period, not the last */
+    /* true: the compiled window applies, except if the key is 0, which means no window */
+    bool fixed;
     gguf_list list;
     gguf_state state;
     gguf_index index;
@@ -299,7 +300,7 @@ static const char *gguf_unknown_part(const gguf_reading *it) {
 
 typedef struct gguf_widths { /* widths of keys and values of one head */
     uint64_t key, value, window_key, window_value;
-    bool compressed; /* the cache has only one compressed vector per token, counted as key */
+    bool compressed; /* true: the cache has only one compressed vector per token, counted as key */
 } gguf_widths;
 
 static tn_status gguf_read_widths(const gguf_reading *it, const tn_llm *llm, gguf_widths *to) {

@@ -48,7 +48,7 @@ typedef struct mix_row {
     /* rules for the matrix of values, the down projection and the output of attention */
     mix_rule value, down, output;
     tn_weight_type otherwise; /* type of the matrix of values if its rule does not apply */
-    /* a mix of 2 to 4 bits, which has further rules for models with 8 experts or 80 layers */
+    /* true: a mix of 2 to 4 bits, which has further rules for models with 8 experts or 80 layers */
     bool few;
     tn_weight_type experts;
 } mix_row;

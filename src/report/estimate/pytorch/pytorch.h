@@ -14,7 +14,7 @@
 #include "graph/op.h"
 
 typedef enum pytorch_how {
-    /* the operator computes its result, and gradients of its inputs are new tensors */
+    /* PyTorch computes a new tensor, and the gradients of the inputs are new tensors, too */
     PYTORCH_COMPUTE,
     /* like PYTORCH_COMPUTE, but elementwise: the result has the strides of the input */
     PYTORCH_SAME,
@@ -78,7 +78,8 @@ typedef struct tn__pytorch {
     tn_tensor_id *extra;
     /* [2 * ops] operands of a matrix product after copies to contiguous memory */
     tn_tensor_id *operands;
-    /* [ops] PyTorch computes the operator within its only reader, so its result is not saved */
+    /* [ops] If true: pyTorch computes the operator within its only reader, so its result is not
+     * saved */
     bool *fused;
     /* [operators of the new graph] bytes of workspace of each operator; the array grows */
     uint64_t *workspaces;

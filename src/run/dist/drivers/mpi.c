@@ -59,7 +59,8 @@ typedef struct mpi_link {
     pthread_mutex_t lock; /* protects the fields that both threads use */
     pthread_cond_t changed;
     uint32_t rank, ranks;
-    /* MPI is initialised; this rank's job has ended; no rank can continue */
+    /* `ready`: MPI is initialised; `over`: this rank's job has ended; `failed`: no rank can
+     * continue */
     bool ready, over, failed;
     tn_error why;
     uint32_t silent;
@@ -73,8 +74,8 @@ typedef struct mpi_link {
     /* for each other rank: whether its last notice has arrived; for this rank: whether the last
      * notice was sent */
     bool *gone;
-    /* when the last heartbeat arrived, when the last one was sent, and when the failure was
-     * found */
+    /* `heard`: when the last heartbeat arrived; `beat`: when the last one was sent; `closed`: when
+     * the failure was found */
     double heard, beat, closed;
     double looked;    /* time of the last check for heartbeats */
     bool is_reported; /* whether the failure was reported to other ranks and to the user */
@@ -335,7 +336,8 @@ static void mpi_say(mpi_link *link, mpi_out *out, uint32_t to, const mpi_notice 
     int count = 0;
     if (out->busy) (void)link->shim->test(out->request, &done, &count);
     out->busy = !done;
-    if (out->busy) return; /* the previous notice is still being sent, so this one is dropped */
+    /* a notice is still being sent to this rank, so the new one is dropped */
+    if (out->busy) return;
     out->notice = *notice;
     out->busy = link->shim->post(true, TN__SHIM_CONTROL, (int)to, 0, &out->notice,
                                  sizeof out->notice, out->request) == 0;

@@ -22,11 +22,12 @@ typedef struct lfu_link {
 
 typedef struct lfu_state {
     uint64_t uses;     /* number of uses since counts were last halved */
-    uint64_t taken[4]; /* bit c is set if the list of slots with count c is not empty */
-    /* links of the slots, then LFU_COUNTS links that are both ends of a list each */
+    uint64_t taken[4]; /* bit c: whether the list of slots with count c has any slot */
+    /* links of the slots, then one link for each count: first and last link of the ring of slots
+     * with that count */
     lfu_link *links;
     uint8_t *counts, *epochs; /* [slots] */
-    uint8_t epoch;            /* how often counts were halved, modulo 256 */
+    uint8_t epoch;            /* number of times that counts were halved, modulo 256 */
 } lfu_state;
 
 static uint64_t lfu_bytes(uint32_t slots) {

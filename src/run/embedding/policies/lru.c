@@ -8,9 +8,11 @@
  */
 #include "run/embedding/policy.h"
 
+/* A link of the ring of slots. There is one for each slot, and a last one that closes the ring: it
+ * is before the oldest and after the newest slot. */
 typedef struct lru_link {
     uint32_t older, newer;
-} lru_link; /* one for each slot; the last one is both ends of the list */
+} lru_link;
 
 static uint64_t lru_bytes(uint32_t slots) { return ((uint64_t)slots + 1) * sizeof(lru_link); }
 

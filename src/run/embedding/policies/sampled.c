@@ -8,7 +8,7 @@
  */
 #include "run/embedding/policy.h"
 
-/* number of draws, for each of the K rows, before the policy gives up drawing */
+/* the policy draws at most this many times for each of the K rows that it needs */
 #define SAMPLED_DRAWS 8u
 
 typedef struct sampled_state {

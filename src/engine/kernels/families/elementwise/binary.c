@@ -336,7 +336,7 @@ enum { VARIADIC_KEPT = 8 };
 
 typedef struct variadic_state {
     tn_kernel_call *call;
-    /* `last`: a loop that is applied to the combination at the end; NULL: none */
+    /* `last`: a loop that is applied to the combined inputs at the end; NULL: no loop is applied */
     tn__loop loop, last;
     tn_dtype type;
     tn__operand_reader kept[VARIADIC_KEPT], other;

@@ -481,7 +481,7 @@ static inline double gradient_mish(double x) {
 }
 static inline float gradient_mish_float(float x) {
     float e = tn__expf(x < 20.0f ? x : 20.0f), n = e * (e + 2.0f), t = n / (n + 2.0f);
-    /* 1 - t, written as 2 / (n + 2), which loses no precision */
+    /* 1 - tanh(log(1 + e)), written as 2 / (n + 2), which loses no precision */
     return t + x * (2.0f / (n + 2.0f)) * (1.0f + t) * tn__logisticf(x);
 }
 

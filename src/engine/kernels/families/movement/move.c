@@ -211,7 +211,8 @@ static tn_status move_run_reorder(tn_kernel_call *call) {
     tn_operand *to = &call->outputs[0];
     const tn_operand *from = &call->inputs[0];
     bool last = to->format.order == TN_ORDER_NHWC;
-    /* The plan shares the address only if both orders have the same bytes. */
+    /* The plan lets the output share the input's address only if both orders have the same
+     * bytes. */
     if (to->data == from->data) return TN_OK;
     if (last == (from->format.order == TN_ORDER_NHWC))
         tn__operand_copy(to, from);

@@ -14,8 +14,8 @@ static bool move_accepts(const tn_kernel_setup *setup) {
 
 /* --- Transpose --- */
 
-/* Not for transpositions that move no element: there the output may have the address of the input,
- * which only the plain kernel supports. */
+/* Accepts a Transpose that moves elements. Without any movement the output is a view and may have
+ * the address of the input, which only the plain kernel supports. */
 static bool move_accepts_transpose(const tn_kernel_setup *setup) {
     return move_accepts(setup) && tn__setup_view(setup, 0).source == TN_NONE;
 }

@@ -171,7 +171,7 @@ static tn_status signal_scalar(const tn_kernel_call *call, uint32_t index, int64
 
 typedef struct signal_dft {
     const tn_operand *x, *y;
-    /* numbers of a line of the input, of the transform, of the output */
+    /* lengths of a line of the input, of its transform and of the output, in numbers */
     uint64_t given, length, result;
     uint64_t outer, inner, parts_in, parts_out;
     /* `mirrored`: the input is the first half of a symmetric spectrum, and the output is real */

@@ -24,7 +24,8 @@ typedef struct einsum_plan {
     int64_t extent[EINSUM_LABELS];
     /* strides of each operand along each label, in elements */
     int64_t stride[EINSUM_OPERANDS][EINSUM_LABELS];
-    /* the `outer` labels of the output, then those that are summed; `all` labels altogether */
+    /* `order`: first the output's labels, then the labels that are summed; `outer`: number of the
+     * output's labels; `all`: number of all labels */
     uint32_t order[EINSUM_LABELS], outer, all;
 } einsum_plan;
 

@@ -119,8 +119,8 @@ static float experts_activate(const tn_kernel_call *call, const experts_shape *i
     return value > 0 ? value : 0;
 }
 
-/* Chooses the experts of a token. shares[e] becomes the share of expert e, 0 if it is not chosen.
- * `left` is scratch memory. */
+/* Chooses the experts of a token. shares[e] becomes the weight of expert e in the result, 0 if it
+ * is not chosen. `left` is scratch memory. */
 static void experts_route(const tn_kernel_call *call, const experts_shape *it, uint64_t token,
                           float *shares, float *left) {
     const float *router = (const float *)call->inputs[1].data + token * it->experts;

@@ -279,7 +279,7 @@ static tn_status matmul_build(tn_kernel_setup *setup, tn__dnnl_work *work, const
                               const matmul_form *form, const dnnl_memory_desc_t *wants) {
     const tn__dnnl *library = setup->library;
     dnnl_primitive_desc_t chosen = form->chosen;
-    dnnl_memory_desc_t a, b, y; /* describe the operands in their own memory */
+    dnnl_memory_desc_t a, b, y; /* descriptors of the operands in their own memory */
     const tn__dnnl_at a_lies = TN__DNNL_IN(plan->a_index);
     tn__dnnl_at a_at = a_lies, b_at = TN__DNNL_IN(plan->b_index), y_at = TN__DNNL_OUT(0);
     tn_status status;

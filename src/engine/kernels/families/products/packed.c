@@ -216,7 +216,8 @@ typedef struct packed_nbits {
     uint32_t bits;
     const uint8_t *weights, *zeros;
     const float *real_zeros, *scales;
-    /* for each row index of the weights: its block; NULL: block_size rows each, in order */
+    /* for each index along K: the block whose scale applies; NULL: block k / block_size applies to
+     * index k */
     const int32_t *groups;
 } packed_nbits;
 

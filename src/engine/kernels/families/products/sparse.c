@@ -197,7 +197,7 @@ static void planes_plan(const tn__slide *slide, uint64_t channels, sparse_planes
         planes->extent[d] = tn__add_sat((uint64_t)slide->output[d], reach / stride);
     }
     for (uint32_t d = slide->spatial; d-- > 1;) {
-        /* cannot overflow, because it is a part of the plane */
+        /* this sum cannot overflow, because the distance lies within the plane */
         planes->tail += ((uint64_t)slide->output[d] - 1) * planes->area;
         planes->area = tn__mul_sat(planes->area, planes->extent[d]);
     }
@@ -251,7 +251,8 @@ static void planes_line(const float *line, int64_t extent, int64_t first, int64_
     for (; i < count; i++) to[i] = 0;
 }
 
-/* Fills the plane of one channel and phase for the band that begins at output line `begin`. */
+/* Fills the plane (a rearranged part of the input) of one channel and phase, for the output lines
+ * of a band, which begins at line `begin`. */
 static void planes_one(const tn__slide *slide, const sparse_planes *planes, const float *channel,
                        uint64_t phase, uint64_t begin, float *to) {
     uint32_t last = slide->spatial - 1;
@@ -274,7 +275,8 @@ static void planes_one(const tn__slide *slide, const sparse_planes *planes, cons
     }
 }
 
-/* Fills all planes for the band that begins at output line `begin`. */
+/* Fills all planes (rearranged parts of the input) for the output lines of a band, which begins at
+ * line `begin`. */
 static void planes_fill(const tn__slide *slide, const sparse_planes *planes, const float *image,
                         uint64_t begin, float *to) {
     for (uint64_t c = 0; c < planes->channels; c++)
@@ -289,8 +291,9 @@ static void planes_fill(const tn__slide *slide, const sparse_planes *planes, con
  * every 64 positions, a few vector operations.
  */
 
-#define TERMS_MOST 64u /* number of terms that are summed before the sum is added to a total */
-#define TERMS_TILE 64u /* number of positions that are computed together */
+/* number of products of a row that are summed before their sum is added to a total */
+#define TERMS_MOST 64u
+#define TERMS_TILE 64u /* number of output positions that are computed together */
 
 /* A sparse matrix as three lists (graph/rules/sparse_weights.h). */
 typedef struct terms_matrix {
@@ -300,20 +303,21 @@ typedef struct terms_matrix {
     const uint32_t *starts;
 } terms_matrix;
 
-/* Some terms of a row: their weights, and the offset of the inputs of each. */
+/* Some products of a row of a sparse matrix: their weights, and for each weight the offset of its
+ * inputs. */
 typedef struct sparse_terms {
     uint32_t count;
     const float *values;
     uint64_t at[TERMS_MOST];
 } sparse_terms;
 
-/* The position in a row from which terms_next continues. */
+/* The position in a row of a sparse matrix from which the function terms_next continues. */
 typedef struct terms_cursor {
     /* `block`: the current block of columns; if form.bits is 1, the byte after the bits in
      * `left` */
     uint64_t row, block;
     uint64_t next; /* value */
-    uint64_t left; /* bits before byte `block` for which no term was made yet */
+    uint64_t left; /* bits before byte `block` that are not read yet */
 } terms_cursor;
 
 static inline terms_cursor terms_begin(const terms_matrix *matrix, uint64_t row) {
@@ -360,8 +364,8 @@ static uint64_t terms_word(const uint8_t *bytes, uint64_t at, uint64_t width) {
     return word;
 }
 
-/* Makes terms from a row that has one bit per column. There are never more terms than the row has
- * values. */
+/* Lists products of a row that has one bit per column. There are never more of them than the row
+ * has values. */
 static void terms_bits(const terms_matrix *matrix, terms_cursor *cursor, const uint64_t *table,
                        sparse_terms *terms) {
     uint64_t columns = matrix->form.columns, width = columns / 8 + (columns % 8 != 0);
@@ -378,7 +382,7 @@ static void terms_bits(const terms_matrix *matrix, terms_cursor *cursor, const u
     }
 }
 
-/* Makes terms from a row that has a list of columns for each block of columns: first the rest of
+/* Lists products of a row that has a list of columns for each block of columns: first the rest of
  * the current block, then the following blocks. */
 static void terms_blocks(const terms_matrix *matrix, terms_cursor *cursor, const uint64_t *table,
                          sparse_terms *terms) {
@@ -398,8 +402,8 @@ static void terms_blocks(const terms_matrix *matrix, terms_cursor *cursor, const
     }
 }
 
-/* Makes the next terms of a row. `table`: offset of the inputs of each column. Returns false at the
- * end of the row. */
+/* Lists the next products of a row. `table`: offset of the inputs of each column. Returns false at
+ * the end of the row. */
 static bool terms_next(const terms_matrix *matrix, terms_cursor *cursor, const uint64_t *table,
                        sparse_terms *terms) {
     terms->count = 0;
@@ -414,8 +418,8 @@ static bool terms_next(const terms_matrix *matrix, terms_cursor *cursor, const u
 
 /* --- the loops --- */
 
-/* An explicit vector type, because gcc keeps sums in an array in memory, or computes two terms at a
- * time without vectors. */
+/* An explicit vector type, because gcc keeps an array of sums in memory, or computes two products
+ * at a time without vectors. */
 typedef float terms_vector __attribute__((vector_size(64), aligned(4), may_alias));
 #define TERMS_LANES 16u
 #define TERMS_VECTORS (TERMS_TILE / TERMS_LANES)
@@ -436,15 +440,15 @@ TN_WIDE static void terms_lanes(const sparse_terms *terms, const float *from, fl
     *to += part;
 }
 
-/* Returns the sum of the terms at one position. */
+/* Returns the sum of the products at one output position. */
 static float terms_sum(const sparse_terms *terms, const float *from) {
     float sum = 0;
     for (uint32_t k = 0; k < terms->count; k++) sum += terms->values[k] * from[terms->at[k]];
     return sum;
 }
 
-/* Adds the terms at position `from` + i to sums[i], for i in [0, count). Reads no inputs of other
- * positions. */
+/* Adds the products at position `from` + i to sums[i], for i in [0, count). Reads no inputs of
+ * other positions. */
 static void terms_add(const sparse_terms *terms, const float *from, uint64_t count, float *sums) {
     uint64_t p = 0;
     for (; count - p >= TERMS_TILE; p += TERMS_TILE) terms_tile(terms, from + p, sums + p);
@@ -488,7 +492,8 @@ static tn_status sparse_read(tn_kernel_call *call, sparse_job *job) {
     return job->one_bias ? TN_OK : tn__check_count(call, 4, job->matrix.form.rows);
 }
 
-/* Computes the sums of row `row` of the matrix at `count` positions; inputs begin at `from`. */
+/* Computes the sums of row `row` of the matrix at `count` output positions; the inputs of the first
+ * position begin at `from`. */
 static void sparse_row(const sparse_job *job, uint64_t row, const float *from, uint64_t count) {
     terms_cursor cursor = terms_begin(&job->matrix, row);
     sparse_terms terms;
@@ -616,7 +621,7 @@ static uint64_t sparse_workspace_conv(const tn_kernel_setup *setup) {
     const tn_kernel_call call = {.op = setup->op};
     sparse_planes planes;
     tn__slide slide;
-    /* the call `run` will report the error */
+    /* an error is ignored here, because the kernel finds it again and reports it when it runs */
     if (tn__slide_read(&call, &x, NULL, &y, false, &slide) != TN_OK) return 0;
     planes_plan(&slide, (uint64_t)x.shape[1], &planes);
     uint64_t columns = (uint64_t)tn__attr_int(setup->op, "columns", 0);

@@ -235,7 +235,9 @@ static bool quant_accepts_concat(const tn_kernel_setup *setup) {
 /* How an image is stored: numbers of channels and pixels, and the distances between channels,
  * pixels and images. */
 typedef struct quant_image {
-    uint64_t channels, area, channel, place, entry; /* numbers, then distances in elements */
+    /* `channels`, `area`: numbers of channels and pixels. `channel`, `place`, `entry`: distances
+     * between channels, pixels and images, in elements. */
+    uint64_t channels, area, channel, place, entry;
 } quant_image;
 
 static tn_status quant_image_of(const tn_kernel_call *call, const tn_operand *x, bool last,

@@ -150,7 +150,7 @@ static double loss_score(const tn_operand *x, const loss_sample *sample, uint64_
     return tn__real_get(x, sample->first + class * sample->step);
 }
 
-/* Loads the scores of the classes from `c` on, at most a tile of them. Returns their number. */
+/* Loads a tile of the scores of a sample: the classes from `c` on. Returns how many were loaded. */
 static uint64_t loss_tile(const tn_operand *x, const loss_sample *sample, uint64_t c,
                           double *scores) {
     uint64_t left = sample->classes - c, count = left < TN__REAL_TILE ? left : TN__REAL_TILE;

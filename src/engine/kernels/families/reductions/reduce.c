@@ -22,7 +22,8 @@ enum { REDUCE_LANES = 8 };
  * for LogSumExp only: the largest element of the one total, or of each total. */
 typedef void (*reduce_loop)(size_t count, const void *x, void *total, const double *top);
 
-/* `step`: total s and element v to a new total; `join`: of totals s and v. */
+/* Defines the loops of a reduction. `step` is the expression for a new total from total s and
+ * element v; `join` is the one that combines two totals s and v. */
 /* clang-format off */
 #define REDUCE_LOOPS(name, type, sum, start, step, join)                                       \
     TN_WIDE static void reduce_run_##name(size_t count, const void *elements, void *total,     \
@@ -398,8 +399,8 @@ typedef struct arg_frame {
     tn_dtype load;
 } arg_frame;
 
-/* A loop that compares `count` elements at index `at` of the axis with the best values so far, each
- * with its own. */
+/* A loop that compares `count` elements, which all have index `at` along the reduced axis, with the
+ * best value so far of each element's result. */
 typedef void (*arg_loop)(const arg_frame *frame, size_t count, const void *elements, void *best,
                          int64_t *places, int64_t at);
 

@@ -204,7 +204,8 @@ static bool attention_accepts(const tn_kernel_setup *setup) {
            tn__attr_float(setup->op, "scale", 1) != 0;
 }
 
-/* Computed from the shapes of the graph, which may be upper bounds. */
+/* Returns the bytes of scratch memory. The shapes of the graph from which they follow may be upper
+ * bounds. */
 static uint64_t attention_workspace(const tn_kernel_setup *setup) {
     const tn_tensor *q = tn__setup_input(setup, 0), *k = tn__setup_input(setup, 1),
                     *v = tn__setup_input(setup, 2), *past = tn__setup_input(setup, 4),

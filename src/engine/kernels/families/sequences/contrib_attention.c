@@ -221,7 +221,8 @@ static tn_status contrib_group_entry(const tn_kernel_call *call, const contrib_g
                                      uint64_t b, tn__attend *it) {
     int64_t keys = tn__operand_int(&call->inputs[5], b), s = (int64_t)dims->queries;
     int64_t all = tn__operand_int(tn__call_input(call, 6), 0);
-    /* a prompt may be shorter than `s`; the rows after its end are padding */
+    /* In a prompt, a batch entry may have fewer than `s` queries; the rows after its end are
+     * padding. */
     bool prompt = all == s;
     int64_t before = prompt ? 0 : keys + 1 - s;
     if (keys < 0 || before < 0 || (uint64_t)(before + s) > dims->total ||
@@ -716,7 +717,8 @@ static uint64_t contrib_workspace_any_self(const tn_kernel_setup *setup, uint32_
                          .heads = (uint64_t)heads,
                          .columns = (uint64_t)w->shape[1],
                          .total = (uint64_t)x->shape[1]};
-    /* upper bounds of both, because the columns include queries, keys and values */
+    /* Upper bounds of the head sizes of keys and of values, because the columns of W include
+     * queries, keys and values. */
     dims.size = dims.value_size = dims.columns / (uint64_t)heads;
     if (past != NULL && past->rank == 5)
         dims.total = tn__add_sat(dims.total, (uint64_t)past->shape[3]);

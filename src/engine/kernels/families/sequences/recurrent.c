@@ -96,7 +96,8 @@ typedef struct recurrent_job {
     bool rectified;     /* whether the RNN has the activation Relu */
     uint64_t direction; /* number of the current direction */
     bool backwards;     /* whether the current direction runs from the last step to the first */
-    /* gates, [steps, batch, gates * hidden]; `deep`: the part from R, separate only for GRU */
+    /* gates, [steps, batch, gates * hidden]; `deep` is used by GRU only and has the part of the
+     * gates that comes from R */
     tn_operand wide, deep;
     tn_operand h, c; /* states, [steps + 1, batch, hidden], in the order of the sequence's steps */
     tn_operand dh, dc; /* gradients of the state and of the cell, [batch, hidden] */
@@ -510,11 +511,12 @@ static void recurrent_tanh(const recurrent_job *job, double *values, uint64_t co
         for (uint64_t i = 0; i < count; i++) values[i] = tanh(values[i]);
 }
 
-/* Some hidden units of one batch entry at one step: where they are in each operand. */
+/* Some hidden units of one batch entry at one step: the indices at which each operand has them. */
 typedef struct recurrent_tile {
-    uint64_t wide;                 /* index of the first gate of the tile's units */
-    uint64_t before, after;        /* indices of the states before and after the step, in h and c */
-    uint64_t state, output, count; /* index in dh and dc; index in dY; number of units */
+    uint64_t wide;          /* index of the first gate of the tile's units */
+    uint64_t before, after; /* indices of the states before and after the step, in h and c */
+    /* `state`: index in dh and dc; `output`: index in dY; `count`: number of hidden units */
+    uint64_t state, output, count;
 } recurrent_tile;
 
 static void recurrent_gates_load(const recurrent_job *job, const tn_operand *from,

@@ -147,8 +147,8 @@ static tn_status step_micro(const tn_kernel_call *call, uint32_t index, int64_t 
     return TN_OK;
 }
 
-/* Finds the part of the parameter that is updated: the whole parameter, or, if the operator has the
- * attribute `from`, as many elements from there on as the gradient has. */
+/* Finds the section of a parameter that an optimizer updates: the whole parameter, or, with
+ * attribute `from`, the elements from there on, as many as the gradient has. */
 static tn_status step_take(const tn_kernel_call *call, tn_operand *parameter, uint64_t *count) {
     uint64_t all = tn__operand_count(parameter), end;
     const tn_attr *from = tn__attr(call->op, "from");

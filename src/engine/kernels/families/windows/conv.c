@@ -31,9 +31,11 @@ typedef struct conv_job {
 /* A part of the output of one image that is computed together: a part of one line, for a few
  * filters. */
 typedef struct conv_tile {
-    /* index of the first element of the image's channels, of the weights, of the output */
+    /* index of the first element of the image's channels in the input, of the tile's weights, and
+     * of the tile in the output */
     uint64_t input, weights, output;
-    uint64_t filter, filters; /* first filter, counted over all groups, and number of filters */
+    /* `filter`: first filter, counted over all groups; `filters`: number of filters */
+    uint64_t filter, filters;
     uint64_t line, first, count;
 } conv_tile;
 

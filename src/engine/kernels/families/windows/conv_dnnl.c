@@ -33,7 +33,7 @@ typedef struct piece_parts {
 #define PIECES_MAX 128u
 typedef struct conv_piece { /* One piece: a few images, or a few rows of one image. */
     tn__dnnl_window window;
-    dnnl_memory_desc_t x, y;     /* describe the piece in the formats of the operands */
+    dnnl_memory_desc_t x, y;     /* descriptors of the piece in the formats of the operands */
     uint64_t x_offset, y_offset; /* bytes */
     /* Whether the piece has no images or no rows. The size of pieces is rounded up, so the last
      * pieces may be empty: 5 rows in 4 pieces are 2, 2, 1 and 0 rows. */
@@ -130,7 +130,7 @@ typedef struct conv_plan {
     bool transposed;
     bool blocks; /* whether the pieces are copied into formats that oneDNN chooses */
     tn__dnnl_after after;
-    dnnl_memory_desc_t w_desc, bias_desc; /* describe weights and bias in their own formats */
+    dnnl_memory_desc_t w_desc, bias_desc; /* descriptors of weights and bias in their own formats */
     piece_parts parts;
 } conv_plan;
 
@@ -276,8 +276,8 @@ static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan, const
 /* The implementation of each piece, and scratch memory for copies of the largest piece. */
 typedef struct conv_choice {
     dnnl_primitive_desc_t of[PIECES_MAX];
-    /* `x_copied`, `y_copied`: some piece copies its input or output; `y_lies`: some piece writes
-     * its output directly */
+    /* `x_copied`, `y_copied`: whether any piece copies its input or its output; `y_lies`: whether
+     * any piece writes its output directly */
     bool x_copied, y_copied, y_lies;
     tn__dnnl_at x_at, y_at;
 } conv_choice;
@@ -432,7 +432,7 @@ static tn_status conv_prepare_transposed(tn_kernel_setup *setup) {
 typedef struct back_plan {
     const tn_tensor *x_tensor, *dy_tensor;
     piece_parts parts;
-    dnnl_memory_desc_t x, dw, dy; /* describe the operands in their own formats */
+    dnnl_memory_desc_t x, dw, dy; /* descriptors of the operands in their own formats */
 } back_plan;
 
 static bool back_accepts(const tn_kernel_setup *setup) {
@@ -520,8 +520,8 @@ static tn_status back_pick(const tn__dnnl *library, const back_plan *plan,
     return TN_OK;
 }
 
-/* Makes an input available in the format that an implementation needs: the input itself, or a copy
- * in scratch memory, for which a step is added. */
+/* Makes an input available in the format that an implementation needs: passes the input itself, or
+ * adds a step that copies it to scratch memory. */
 static tn_status back_input(tn__dnnl_work *work, const tn__dnnl *library, uint32_t index,
                             const dnnl_memory_desc_t *has, const dnnl_memory_desc_t *wants,
                             tn__dnnl_at *at) {

@@ -39,7 +39,8 @@ static void CONV(flush)(CONV_SUM (*total)[TN__SLIDE_TILE], CONV_SUM (*part)[TN__
         }
 }
 
-/* Adds the products of one window element of one channel, for all filters of the tile. */
+/* Adds the products of one element of the window and one input channel, for all filters of the
+ * tile. */
 static inline void CONV(tap)(const conv_job *job, uint64_t filters,
                              CONV_SUM (*part)[TN__SLIDE_TILE], const CONV_TYPE *source,
                              const CONV_TYPE *weights, const CONV_SUM *shift,

@@ -25,7 +25,7 @@ typedef struct pool_job {
     double power;
     bool count_padding, column_major;
     uint8_t *map;  /* MaxPoolTrain: receives which window element has the maximum; else NULL */
-    uint32_t bits; /* number of bits of an entry of `map` */
+    uint32_t bits; /* number of bits of an entry of the map of maxima */
 } pool_job;
 
 typedef struct pool_tile {
@@ -113,8 +113,9 @@ static uint64_t pool_column_major(const tn__slide *slide, uint64_t place) {
     return result;
 }
 
-/* Writes entry `at` of a map (layout: graph/rules/window.h). Entries must be written in order,
- * because the second entry of a byte keeps the first one. */
+/* Writes entry `at` of a map, which stores for each window the element with the maximum (layout:
+ * graph/rules/window.h). Entries must be written in order, because the second entry of a byte keeps
+ * the first one. */
 static void pool_map_set(uint8_t *map, uint32_t bits, uint64_t at, uint64_t tap) {
     if (bits == 8)
         map[at] = (uint8_t)tap;

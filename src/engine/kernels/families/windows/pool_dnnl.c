@@ -187,7 +187,7 @@ typedef struct pool_grad_map {
     pool_primitives pool;
     dnnl_memory_desc_t winners, plain;
     uint64_t outputs;
-    bool packed; /* whether the entries of the map have 4 bits */
+    bool packed; /* whether the entries of the map of maxima have 4 bits; otherwise they have 8 */
 } pool_grad_map;
 
 TN_WIDE static void pool_grad_pack(const uint8_t *winners, uint64_t count, uint8_t *map) {

@@ -40,7 +40,8 @@ typedef struct resize_plan {
     resample_kind mode;
     const char *coordinates, *nearest;
     bool simple, exclude; /* `simple`: the rules of Upsample, and of Resize before opset 11 */
-    /* mode tf_crop_and_resize; only with this mode can coordinates be outside the input */
+    /* true: the mode is tf_crop_and_resize, the only mode in which coordinates can be outside the
+     * input */
     bool crops;
     const tn_operand *from; /* the tensor that is resampled, or another tensor of the same shape */
     double cubic, outside;
@@ -92,7 +93,7 @@ static int64_t resample_clamp(double at, int64_t extent) {
     return !(at > 0) ? 0 : at > (double)(extent - 1) ? extent - 1 : (int64_t)at;
 }
 
-/* Computes the taps of output coordinate `at` along axis d. */
+/* Computes the taps (input coordinates and weights) of output coordinate `at` along axis d. */
 static void resample_taps(const resize_plan *plan, uint32_t d, int64_t extent, int64_t at,
                           int64_t *source, double *weight) {
     double x = resample_coordinate(plan, d, extent, at), low = floor(x), sum = 0;
@@ -257,8 +258,8 @@ static uint64_t resample_bytes(const tn_tensor *to) {
 
 /* --- rows --- */
 
-/* Copies a row for mode nearest, which has one tap per element. `from` NULL: the whole row is
- * outside the input. */
+/* Copies a row for mode nearest, in which each output element is a copy of one input element.
+ * `from` NULL: the whole row is outside the input. */
 static inline __attribute__((always_inline)) void resize_row_pick(const resample_axis *axis,
                                                                   int64_t count, char *to,
                                                                   const char *from, size_t width,
@@ -337,8 +338,8 @@ static double resize_choice(const resize_plan *plan, const tn__walk *taps, const
     return scale;
 }
 
-/* Prepares the iteration over all combinations of taps at `place` of the outer axes. Returns false
- * if the place is outside the input. */
+/* Prepares the iteration over all combinations of taps (input coordinates with weights) for the
+ * output row at `place` of the outer axes. Returns false if this row is outside the input. */
 static bool resize_choices(const resize_plan *plan, uint32_t outer, const int64_t *place,
                            tn__walk *taps) {
     *taps = (tn__walk){.rank = outer};

@@ -66,7 +66,7 @@ static void sample_cubic(double r, double *weight) {
     }
 }
 
-/* Computes the taps along axis d for a coordinate in [-1, 1]. */
+/* Computes the pixel coordinates and weights (taps) along axis d for a coordinate in [-1, 1]. */
 static void sample_taps(sample_plan *plan, uint32_t d, double given) {
     double extent = (double)plan->extent[d];
     double x = plan->align ? (given + 1) / 2 * (extent - 1) : ((given + 1) * extent - 1) / 2;
