@@ -182,18 +182,18 @@ typedef struct tn_recompute_report {
 /* Makes a program with a lower peak and the same results bit by bit. Some tensors are dropped after
  * their last early use and recomputed right before the next one; in a training step these are
  * tensors that the forward pass keeps for the backward pass (train.h). The repeated operators run
- * later than the first time, some in another form (program.h), and can run more than twice. If
- * no choice lowers the peak, the program is a copy.
+ * later than the first time, some in another form (program.h), and can run more than twice.
+ * Without rules, the program is a copy if no choice lowers the peak.
  *
  * program     made by tn_program_create, or the program of one of several ranks (dist.h), where
  *             communication keeps its place; its graph must outlive the new program
  * recomputed  out
  * report      out, may be NULL; bytes are for the program's own order
  *
- * Errors: E_INVALID (`share` is negative or not a number; a rule, as in tn_fit), E_UNSUPPORTED (a
- * program that already recomputes or copies), E_UNKNOWN (a size), E_NO_MEMORY.
- * Cost: two occupancies (liveness analyses); O((operators + operands) log operators), at most about
- * thirty times. */
+ * Errors: E_INVALID (`share` is negative or not a number; a rule that tn_fit would refuse),
+ * E_UNSUPPORTED (a program that already recomputes or copies), E_UNKNOWN (a size), E_NO_MEMORY.
+ * Cost: at most 144 passes over the program, each O((operators + operands) log operators), and a
+ * liveness analysis for each schedule that is compared, at most 75. */
 TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
                                                  const tn_recompute_options *options,
                                                  tn_program **recomputed,

@@ -286,6 +286,15 @@ tn_context cli_context(void);
 void cli_progress_end(void);
 extern const char *const cli_progress_modes[]; /* the values of --progress, followed by NULL */
 void cli_progress_set(uint32_t mode);
+/* How progress is shown on standard error, by --progress and by what standard error is. */
+typedef enum cli_progress_form {
+    CLI_PROGRESS_SILENT,
+    CLI_PROGRESS_BAR,  /* one line that is overwritten */
+    CLI_PROGRESS_LINES /* lines at growing intervals */
+} cli_progress_form;
+cli_progress_form cli_progress_shown(void);
+/* Returns the seconds from one line to the next, after `passed` seconds of work. */
+double cli_progress_wait(double passed);
 /* from now on, print costs of `fit` without a unit, not in seconds */
 void cli_progress_plain_costs(void);
 /* After this call, the first Ctrl-C stops planning and fitting, and the command reports the best

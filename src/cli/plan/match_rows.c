@@ -511,10 +511,24 @@ static tn_status rows_load_program(cli_verify *arguments) {
     return cli_input_replay(input, arguments->error);
 }
 
+/* Refuses a plan for several streams that does not say which operators run on them: such a plan can
+ * be checked only in one order of execution, which is not what it is for. */
+static tn_status rows_check_streams(const cli_verify *arguments) {
+    uint32_t planned = arguments->plan != NULL ? tn_problem_streams(arguments->plan) : 1;
+    bool known = arguments->file.has_program || tn_problem_streams(arguments->input.problem) > 1;
+    if (planned < 2 || known) return TN_OK;
+    TN_FAIL(arguments->error, TN_E_INVALID,
+            "%.120s is a plan for %u streams, but does not say which operators run on them; pass "
+            "the .json plan with its tensors and steps, or add --parallel safe if the plan was "
+            "made so",
+            arguments->plan_path, planned);
+}
+
 static tn_status rows_load_model(cli_verify *arguments) {
     cli_input *input = &arguments->input;
     bool valid = false;
     TN_TRY(rows_load_program(arguments));
+    TN_TRY(rows_check_streams(arguments));
     if (input->target.runner != CLI_RUNNER_NONE &&
         /* if the plan contains a program, it also decides about scratch memory */
         !input->replays)

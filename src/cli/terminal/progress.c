@@ -124,8 +124,17 @@ static void progress_print_line(const char *stage, uint64_t done, uint64_t total
     fprintf(stderr, "tenure: %s: %.0f s%s%s\n", stage, seconds, share, answer);
 }
 
-static bool progress_has_bar(void) {
-    return progress.mode == PROGRESS_AUTO || progress.mode == PROGRESS_BAR;
+cli_progress_form cli_progress_shown(void) {
+    bool silent = progress.mode == PROGRESS_NONE || cli_tone_asked().quiet ||
+                  (progress.mode == PROGRESS_AUTO && !isatty(STDERR_FILENO));
+    if (silent) return CLI_PROGRESS_SILENT;
+    return progress.mode == PROGRESS_LINES ? CLI_PROGRESS_LINES : CLI_PROGRESS_BAR;
+}
+
+double cli_progress_wait(double passed) {
+    double wait = passed / 2;
+    if (wait < PROGRESS_LINE_LEAST_S) return PROGRESS_LINE_LEAST_S;
+    return wait < PROGRESS_LINE_MOST_S ? wait : PROGRESS_LINE_MOST_S;
 }
 
 /* Returns whether the stage reports progress for the first time, and records it. Stages may
@@ -140,24 +149,21 @@ static bool progress_begins(const char *stage) {
 
 static bool progress_step(void *self, const char *stage, uint64_t done, uint64_t total) {
     (void)self;
-    bool silent = progress.mode == PROGRESS_NONE || cli_tone_asked().quiet ||
-                  (progress.mode == PROGRESS_AUTO && !isatty(STDERR_FILENO));
+    cli_progress_form form = cli_progress_shown();
     bool hurried = progress.hurried == NULL || strcmp(stage, progress.hurried) == 0;
     if (cli_interrupted() || (hurried && cli_is_late())) return false;
-    if (silent) return true;
+    if (form == CLI_PROGRESS_SILENT) return true;
     double now = cli_clock();
-    bool bar = progress_has_bar();
+    bool bar = form == CLI_PROGRESS_BAR;
     if (progress.start == 0) {
         progress.start = now;
         progress.next = now + (bar ? PROGRESS_BAR_AFTER_S : 0);
     }
     bool begins = !bar && progress_begins(stage);
     if (now < progress.next && !begins) return true;
-    double passed = now - progress.start, wait = passed / 2;
+    double passed = now - progress.start;
     (bar ? progress_draw_bar : progress_print_line)(stage, done, total, passed);
-    if (wait < PROGRESS_LINE_LEAST_S) wait = PROGRESS_LINE_LEAST_S;
-    if (wait > PROGRESS_LINE_MOST_S) wait = PROGRESS_LINE_MOST_S;
-    progress.next = now + (bar ? PROGRESS_BAR_EVERY_S : wait);
+    progress.next = now + (bar ? PROGRESS_BAR_EVERY_S : cli_progress_wait(passed));
     return true;
 }
 

@@ -129,6 +129,10 @@ const cli_facts cli_foreign_verify_facts = {
         CLI_FACT(COUNT, "without_life", NULL,
                  "for a plan of another tool: values without a live range, which count as live "
                  "in all steps"),
+        CLI_FACT_BRIEF(COUNT, "lives_alone", NULL,
+                       "; @ live ranges name no value: is the assignment cut off?",
+                       "for a plan of another tool: live ranges without a value; nothing is known "
+                       "about their bytes"),
         CLI_FACTS_END}};
 
 tn_status cli_foreign_check(cli_input *input, tn_error *error) {
@@ -148,4 +152,5 @@ void cli_foreign_verify_add(cli_answer *answer, const tn_foreign *foreign, bool 
     cli_add(answer, "values", facts->value_count);
     cli_add_when(answer, valid && facts->joined > 0, "joined", facts->joined);
     cli_add(answer, "without_life", facts->without_life);
+    cli_add_when(answer, facts->lives_alone > 0, "lives_alone", facts->lives_alone);
 }

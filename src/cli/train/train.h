@@ -63,8 +63,8 @@ struct cli_train {
     tn_trainer *trainer;
     const tn_trainer_state *state; /* the state of `trainer`, which owns it */
     FILE *log;                     /* the open log file; NULL: no log */
-    int signal;   /* the signal that stopped the training between two updates, or 0 */
-    double shown; /* time on the clock of cli_clock at which the status line was last printed */
+    int signal;             /* the signal that stopped the training between two updates, or 0 */
+    double next_shown;      /* time of cli_clock from which on the status may be shown again */
     tn_trainer_score score; /* score of the model on the test samples */
     tn_world_usage begun;   /* messages and bytes that this rank had sent before the run */
     /* [ranks of the world] measurements of all ranks; NULL until the end of the run */

@@ -69,8 +69,10 @@ static double answer_speed(const tn_trainer_state *state) {
     return state->seconds > 0 ? runs * (double)state->batch / state->seconds : 0;
 }
 
-static bool answer_shows(const cli_train *train) {
-    return !train->json && cli_train_speaks(train) && isatty(STDERR_FILENO);
+static bool answer_shows(const cli_train *train, cli_progress_form form) {
+    bool lines =
+        form == CLI_PROGRESS_LINES; /* which were asked for, so that --json has them, too */
+    return cli_train_speaks(train) && cli_progress_shown() == form && (lines || !train->json);
 }
 
 #define ANSWER_LINE 256
@@ -81,33 +83,46 @@ static int answer_columns(void) {
     return known && size.ws_col < ANSWER_LINE ? size.ws_col - 1 : 79;
 }
 
-/* Prints the status line. It is overwritten at most ten times per second, and cut at the width of
- * the terminal. */
-void cli_train_show(cli_train *train) {
+/* Writes the status: step, loss, speed, memory and remaining time. */
+static void answer_status(const cli_train *train, char line[ANSWER_LINE]) {
     const tn_trainer_state *state = train->state;
-    char line[ANSWER_LINE], right[32] = "";
-    if (!answer_shows(train) || cli_clock() - train->shown <= 0.1) return;
-    train->shown = cli_clock();
+    char right[32] = "";
     double a_step = state->seconds / (double)(state->done - state->first);
     uint64_t left = (uint64_t)(a_step * (double)(state->total - state->done) + 0.5);
     if (state->counts) snprintf(right, sizeof right, "  right %.1f %%", 100 * state->accuracy);
-    snprintf(line, sizeof line,
+    snprintf(line, ANSWER_LINE,
              "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.0f samples/s  %.1f MiB  %" PRIu64
              ":%02u:%02u left",
              state->done, state->total, state->mean_loss, right, answer_speed(state),
              (double)tn_setup_need(train->opened.setup).total / 1048576, left / 3600,
              (unsigned)(left / 60 % 60), (unsigned)(left % 60));
-    fprintf(cli_terminal(), "\r%.*s\033[K", answer_columns(), line);
+}
+
+/* Shows the status on one line of the terminal, which is overwritten at most ten times per second
+ * and cut at the width of the terminal; or prints it as a line at growing intervals. */
+void cli_train_show(cli_train *train) {
+    char line[ANSWER_LINE];
+    double now = cli_clock();
+    if (now < train->next_shown) return;
+    if (answer_shows(train, CLI_PROGRESS_BAR)) {
+        train->next_shown = now + 0.1;
+        answer_status(train, line);
+        fprintf(cli_terminal(), "\r%.*s\033[K", answer_columns(), line);
+    } else if (answer_shows(train, CLI_PROGRESS_LINES)) {
+        train->next_shown = now + cli_progress_wait(train->state->seconds);
+        answer_status(train, line);
+        fprintf(stderr, "tenure: train: %s\n", line);
+    }
 }
 
 void cli_train_show_test(const cli_train *train) {
-    if (answer_shows(train))
+    if (answer_shows(train, CLI_PROGRESS_BAR))
         fprintf(cli_terminal(), "\rtesting on %" PRIu64 " samples\033[K",
                 tn_data_test_count(train->data));
 }
 
 void cli_train_show_end(const cli_train *train) {
-    if (answer_shows(train)) fputs("\r\033[K", cli_terminal());
+    if (answer_shows(train, CLI_PROGRESS_BAR)) fputs("\r\033[K", cli_terminal());
 }
 
 /* --- at the end --- */

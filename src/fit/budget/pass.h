@@ -18,8 +18,8 @@
 #include "fit/budget/refusal.h"
 #include "fit/budget/schedule/schedule_graph.h"
 
-/* tn_pass.features: the techniques that the pass can use; requests for others are refused, or the
- * technique is switched off */
+/* tn_pass.features. The first four are the techniques that the pass can use; requests for others
+ * are refused, or the technique is switched off. The rest are properties of the pass. */
 enum {
     TN__PASS_RECOMPUTES = 1u << 0,
     TN__PASS_SWAPS = 1u << 1,
@@ -62,7 +62,7 @@ typedef struct tn_pass {
 struct tn__pass_run {
     const tn_pass *pass;
     const tn__dag *dag;
-    const tn_graph *graph; /* graph of the program; NULL: a problem without a graph */
+    const tn_graph *graph; /* of the program; NULL: a problem without a graph */
     tn__arena *arena;      /* memory that is released when the pass ends */
     tn_context context;
     tn_error *error;

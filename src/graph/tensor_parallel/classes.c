@@ -393,7 +393,7 @@ static tn_status choose_nothing(const tn__cuts *it) {
             (unsigned long long)best->sent, (unsigned long long)best->saved);
 }
 
-/* The bytes of parameters of a class that stay whole although the class is possible. */
+/* The bytes of the parameters of a class that stay whole on every rank. */
 static uint64_t choose_left(const tn__cuts *it, const tn__class *class) {
     uint64_t whole = 0;
     for (uint32_t i = 0; i < class->count; i++) {
@@ -416,9 +416,9 @@ static void choose_words(const tn__class *class, const char *name, char *words, 
         snprintf(words, room, "'%.80s' would be cut where something is that is worth more", name);
 }
 
-/* Explains the largest part of the model that stays whole. A class that could be applied is
- * preferred over one that cannot, because nearly every parameter has an axis that is never worth
- * cutting. */
+/* Explains why the class (tensors that are cut together) with the most bytes of uncut parameters
+ * was not chosen. Of two classes with equally many bytes, one that can be cut is explained, because
+ * nearly every parameter is also in a class that cannot. */
 static tn_status choose_whole(tn__cuts *it) {
     const tn__class *most = NULL;
     uint64_t bytes = 0;

@@ -437,8 +437,9 @@ static tn_status make_sums_as(make_state *state, const tn_op *op, const char *ty
     return TN_OK;
 }
 
-/* Reshapes the operand that is added once so that it broadcasts; `model` is that operand in the
- * model's graph. A bias of channels belongs to the second axis. */
+/* Shapes the bias so that it broadcasts against the sum of all ranks' parts, to which it is added
+ * once, not by each rank. Only the bias of a convolution is reshaped: its channels belong to the
+ * second axis. `model` is the bias in the graph of the model. */
 static tn_status make_bias(make_state *state, tn_op_id id, tn_tensor_id model, tn_tensor_id bias,
                            tn_tensor_id *made) {
     const tn_op *op = tn_graph_op(state->it->graph, id);

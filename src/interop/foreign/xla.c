@@ -374,6 +374,19 @@ static void xla_fill_ranges(xla_reading *reading) {
     }
 }
 
+/* Tells the caller about live ranges without a value, as of an assignment that was cut off: a plan
+ * can be valid only for the values that the assignment has. */
+static void xla_note_ranges(const xla_reading *reading) {
+    const tn_context *context = &reading->foreign->context;
+    char line[200];
+    if (reading->foreign->facts.lives_alone == 0 || context->log == NULL) return;
+    snprintf(line, sizeof line,
+             "%u live ranges name no value of the assignment; if the file was cut off, nothing is "
+             "known about the rest",
+             reading->foreign->facts.lives_alone);
+    context->log(context->self, line);
+}
+
 /* Searches the list of live ranges, from the current line on, and reads it. */
 static tn_status xla_ranges(xla_reading *reading) {
     tn__span line;
@@ -395,6 +408,7 @@ static tn_status xla_ranges(xla_reading *reading) {
     if (reading->has_range == NULL) return tn__no_memory(reading->error, "live ranges");
     tn_status status = xla_range_lines(reading);
     if (status == TN_OK) xla_fill_ranges(reading);
+    if (status == TN_OK) xla_note_ranges(reading);
     foreign->facts.has_lives = status == TN_OK;
     tn__free(&foreign->context, reading->has_range, room);
     return status;

@@ -269,7 +269,7 @@ static tn_status pickle_add_marked(pickle_machine *machine, uint32_t number, tn_
     return pickle_add(machine, count, kind);
 }
 
-/* LIST and DICT: makes a container of the values above the last mark. */
+/* LIST, DICT and TUPLE: makes a container of the values above the last mark. */
 static tn_status pickle_make_marked(pickle_machine *machine, uint32_t number,
                                     tn__pickle_kind kind) {
     uint32_t count = number;

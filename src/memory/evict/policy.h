@@ -19,8 +19,8 @@ enum { /* tn__policy.features */
        TN__POLICY_SWAPS = 1u << 1, /* the policy may have storages copied to the host */
        /* with addresses, the policy evicts a sequence of neighbouring blocks at once */
        TN__POLICY_WINDOW = 1u << 2,
-       /* if bytes are only counted, without addresses, the policy behaves as in its authors'
-        * simulator */
+       /* if the log of another tool is simulated and bytes are only counted, without addresses, the
+        * policy behaves as in its authors' simulator */
        TN__POLICY_PUBLISHED = 1u << 3,
        /* with addresses, the policy evicts some blocks of a region and moves the others */
        TN__POLICY_MOVES = 1u << 4
@@ -32,8 +32,8 @@ typedef struct tn__policy {
     const char *source;  /* paper, book or project from which the idea comes */
     uint32_t features;   /* TN__POLICY_* */
     size_t state_size;   /* size of evict->state, which is zeroed */
-    /* The following functions report events; NULL: nothing to do. They return false if host memory
-     * is out. */
+    /* The following functions tell the policy about events. A function that the policy does not
+     * need is NULL. Those that return bool return false if host memory is out. */
     /* the records of an operator were added, before it runs */
     bool (*added)(tn__evict *e, uint32_t op);
     /* the storage was just dropped or copied to the host */

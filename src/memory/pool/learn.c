@@ -36,7 +36,8 @@ void tn__learn_forget(tn__learn *learn) {
 }
 
 /* Makes the ring large enough for one more request: doubles it, up to the size for the longest
- * iteration; then drops the oldest request. False if memory is out. */
+ * iteration. If the ring has that size, or memory is out, drops the oldest request instead. False:
+ * there is no memory for the first ring. */
 static bool learn_room(const tn_context *context, tn__learn *learn) {
     if (learn->count - learn->first < learn->room) return true;
     if (learn->room == LEARN_ROOM_MAX) return learn->first++, true;

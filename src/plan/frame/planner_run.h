@@ -23,7 +23,7 @@ typedef struct tn__placed_entry {
 
 typedef struct tn__placed_bucket {
     uint32_t count;  /* number of entries that were put into the bucket */
-    uint32_t sorted; /* the first `sorted` entries are sorted by their bytes */
+    uint32_t sorted; /* the first `sorted` entries are sorted by their first byte */
     uint32_t gone;   /* number of entries that belong to buffers which were unplaced later */
 } tn__placed_bucket;
 

@@ -44,7 +44,7 @@ typedef struct liveness_walk {
     uint32_t *by_end; /* [regions] indices of the regions, sorted by last step */
     uint32_t *active; /* the loops around the current step, outermost first */
     size_t active_count;
-    /* [operators] index in regions_by_op of the operator's first region, or RANGE_NONE */
+    /* [operators] index in `regions` of the operator's first region, or RANGE_NONE */
     uint32_t *of_op;
     uint32_t *following; /* [regions] next region of the same operator, or RANGE_NONE */
 } liveness_walk;

@@ -256,8 +256,8 @@ static tn_status replay_look_ahead(replay *it, uint64_t *cold) {
     return it->next != NULL ? TN_OK : tn__no_memory(it->error, "the future of a recorded run");
 }
 
-/* Sets next_of for the distinct rows of a batch. If a row occurs several times, the number of its
- * last position counts. */
+/* Sets next_of[k], the position of the next lookup of distinct row k after this batch. If the batch
+ * has the row several times, its last occurrence gives that position. */
 static void replay_set_next(replay *it, uint64_t first) {
     for (uint32_t k = 0; k < it->hold.distinct_count; k++)
         it->r.slots[it->hold.distinct[k]].mark = k;

@@ -135,10 +135,19 @@ static tn_status online_restore(tn_online *online, tn_error *error) {
 
 /* --- engines ---------------------------------------------------------------------------------- */
 
+/* Returns the capacity of the pool: the budget, but not more than all buffers together take without
+ * reuse, because a pool of that size never has to copy anything. */
+static uint64_t online_pool_bytes(const tn_online *online) {
+    tn_setup_needs needs = tn_setup_need(online->base);
+    uint64_t most = tn__add_sat(tn_occupancy_summary(tn_setup_occupancy(online->base)).naive,
+                                needs.total - needs.arena);
+    return online->options.budget < most ? online->options.budget : most;
+}
+
 static tn_status online_open_passive(tn_online *online, tn_error *error) {
     tn_engine_options options = online->engine_options;
     options.pool = ONLINE_POOL;
-    options.pool_capacity = online->options.budget;
+    options.pool_capacity = online_pool_bytes(online);
     options.on_demand = options.warm = true;
     return tn_engine_create(tn_setup_occupancy(online->base), NULL, tn_setup_kernels(online->base),
                             online->device, &options, &online->engine, error);

@@ -371,8 +371,8 @@ static tn_status contrib_read_multi(const tn_kernel_call *call, contrib_headed *
 }
 
 /* Converts a mask of keys to numbers that are added to scores: 0 for a key that is seen, `filter`
- * for a masked key. The mask has lengths ([B]), or 0 for masked keys ([B, T] or [B, S, T]). Writes
- * one row for all queries, or one row for each. */
+ * for a masked key. The mask has lengths ([B]), ends and then begins ([2 * B]), or 0 for masked
+ * keys ([B, T] or [B, S, T]). Writes one row for all queries, or one row for each. */
 static tn_status contrib_mask(const tn_kernel_call *call, uint32_t input, uint64_t b,
                               uint64_t queries, uint64_t keys, uint64_t batch, float *numbers,
                               tn__attend_bias *bias) {
