@@ -254,7 +254,7 @@ enum { /* tn_opcode_facts.flags */
        TN_USES_PEER = 1u << 2,  /* the instruction names a peer and a tag */
        TN_USES_GROUP = 1u << 3,
        TN_USES_REDUCTION = 1u << 4,
-       TN_USES_WAIT = 1u << 5, /* a wait is required; for other opcodes it is optional */
+       TN_USES_WAIT = 1u << 5, /* must wait for a signal; opcodes without this flag may */
        TN_KEEPS = 1u << 6, /* the released memory can be used again only after the instruction */
        TN_MAY_CHANGE = 1u << 7 /* `other` may be missing; the instruction then works in place */
 };

@@ -28,7 +28,8 @@
 /* The search for a faster answer ends if the overhead is below 1 / GRAPH_WORTH of the unchanged
  * plan's time. */
 #define GRAPH_WORTH 100u
-#define GRAPH_MEASURE_PART 3 /* costs are measured for at most this part of the time limit */
+/* Costs are measured for at most 1 / GRAPH_MEASURE_PART of the time that is left. */
+#define GRAPH_MEASURE_PART 3
 /* limit of the processor time for each hint, because hints are optional */
 #define GRAPH_HINT_S 10.0
 #define GRAPH_LEAST_S 1e-6

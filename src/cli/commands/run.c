@@ -39,8 +39,9 @@ static tn_status arrays_make(const tn_tensor *tensor, tn_array *array, tn_error 
     return array->data != NULL ? TN_OK : tn__no_memory(error, "an input or an output");
 }
 
-/* Fills an array with numbers that any model accepts: real numbers in [-1, 1), integers and bools 0
- * or 1. The numbers depend only on `name` and `seed`. */
+/* Fills an array with numbers that any model accepts: float32 and float64 in [-1, 1], float16 and
+ * bfloat16 one of 1, -1, 0.5 and -0.5, all other types 0 or 1. The numbers depend only on the type,
+ * `name` and `seed`. */
 static void arrays_draw(tn_array *array, const char *name, uint64_t seed) {
     tn__random random = {.state = seed};
     for (const char *at = name; *at != '\0'; at++) random.state = random.state * 31 + (uint8_t)*at;
@@ -53,8 +54,10 @@ static void arrays_draw(tn_array *array, const char *name, uint64_t seed) {
             memcpy(at, &(float){(float)real}, 4);
         else if (array->dtype == TN_FLOAT64)
             memcpy(at, &real, 8);
-        else if (array->dtype == TN_FLOAT16) /* each number is 1, -1, 0.5 or -0.5 */
+        else if (array->dtype == TN_FLOAT16)
             memcpy(at, &(uint16_t){(uint16_t)(0x3800u | (bits & 0x8000u) | (bits & 0x400u))}, 2);
+        else if (array->dtype == TN_BFLOAT16)
+            memcpy(at, &(uint16_t){(uint16_t)(0x3f00u | (bits & 0x8000u) | (bits & 0x80u))}, 2);
         else
             at[0] = (uint8_t)(bits >> 63);
     }

@@ -424,8 +424,9 @@ void cli_rules_release(cli_input *input) {
 
 /* --- operators in tiles: --split and --extra-work --- */
 
-#define SPLIT_SHARE 0.25     /* default limit of the extra work, as a fraction */
-#define SPLIT_SHARE_MOST 0.5 /* default limit of the extra work for a curve */
+/* defaults of --extra-work, as fractions of the work of the model: for one plan, and for a curve */
+#define SPLIT_SHARE 0.25
+#define SPLIT_SHARE_MOST 0.5
 
 enum { SPLIT_SPLIT = 1500, SPLIT_WORK };
 

@@ -53,7 +53,7 @@ static tn_status arithmetic_two(tn_gradient *it, const char *type, tn_tensor_id 
     return tn__gradient_op(it, type, TN__LIST(a, b), NULL, 0, made);
 }
 
-/* Sets the gradient of input `input` to the negated tensor `id`. */
+/* Negates the gradient of input `input` that was found so far. */
 static tn_status arithmetic_negated(tn_gradient *it, uint32_t input) {
     return tn__gradient_op(it, "Neg", TN__LIST(it->found[input]), NULL, 0, &it->found[input]);
 }

@@ -76,8 +76,9 @@ static void strip_begin(tn__cuts *it, tn_op_id id) {
 
 /* --- operators that work on parts --- */
 
-/* Whether an operator may work on such parts. Not if it computes statistics over all samples.
- * Random numbers depend on positions, so of random operators only Dropout may. */
+/* Whether a rank may run an operator on its own strip of the tensors. It may not if the operator
+ * computes statistics over all samples, has control flow, or has side effects. Random numbers
+ * depend on the positions of elements, which only Dropout knows in the whole tensor. */
 static bool strip_may(const tn__cuts *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     bool draws = tn__op_has(it->graph, id, TN_RULE_RANDOM) && !tn__op_is(op, "Dropout");

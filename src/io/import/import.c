@@ -33,7 +33,8 @@ static size_t text_character(const uint8_t *bytes, size_t left) {
     return length;
 }
 
-/* The number of bytes at the start of the span that need no replacement. */
+/* Returns the number of bytes at the start of the span that can be copied unchanged: all before the
+ * first byte that is replaced because it is no valid UTF-8. */
 static size_t text_clean(tn__span span) {
     size_t at = 0;
     while (at < span.size) {

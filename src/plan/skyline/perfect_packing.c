@@ -413,9 +413,10 @@ static bool packing_unite(tn__packing *packing, const packing_sum *a, const pack
     return true;
 }
 
-/* Joins the blocks of equal sums from both sides of a step, and returns whether any were joined.
- * The two sums of a match have at most `total` blocks together. `alone`: two sums are joined only
- * if no third sum is equal. `whole`: one of the two must contain all blocks of its live range. */
+/* Joins blocks that end at a step with blocks that begin there, where the sums of their sizes are
+ * equal, and returns whether any were joined. The two sums have at most `total` blocks together.
+ * `alone`: two sums are joined only if no third sum is equal. `whole`: one of the two sums must
+ * contain all blocks that have its live range. */
 static bool packing_match(tn__packing *packing, uint32_t total, bool alone, bool whole) {
     const packing_side *low = &packing->state->below, *high = &packing->state->above;
     bool any = false;
