@@ -52,8 +52,9 @@ static bool make_touches(const make_state *state, const tn_op *op) {
     return cut;
 }
 
-/* Decides whether the operator is removed. It is if the loss does not need it and one of its tensors
- * is cut or is a result of a removed operator, or if it read the extents of a cut tensor. */
+/* Decides whether the operator is removed. It is if the loss does not need it and one of its
+ * tensors is cut or is a result of a removed operator, or if it read the extents of a cut tensor.
+ */
 static bool make_leaves(make_state *state, tn_op_id id) {
     const tn_op *op = tn_graph_op(state->it->graph, id);
     bool touches = make_touches(state, op), reads = false;
