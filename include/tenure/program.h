@@ -76,7 +76,8 @@ typedef struct tn_op_form {
      * i is read instead of its input i */
     uint64_t found;
 } tn_op_form;
-/* Returns the form of the first run, or with `again` that of a repeated run. */
+/* Returns the form in which an operator runs the first time, or with `again` true, in which it is
+ * repeated. */
 TN_API tn_op_form tn_op_form_of(const tn_graph *graph, tn_op_id op, bool again);
 /* Returns the id of input `index` of a form; TN_NONE: the input is omitted. */
 TN_API tn_tensor_id tn_op_form_input(const tn_op_form *form, uint32_t index);

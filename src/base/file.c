@@ -80,8 +80,8 @@ static tn_status file_refuse(const char *path, const char *what, tn_error *error
     return tn__where(error, tn__fail(error, TN_E_IO, "%s", what), "%s", path);
 }
 
-/* Waits if no data can be read now: without a limit for the writer of a pipe, but with a limit for
- * a device. */
+/* Called if no data can be read now. For a pipe and for standard input, the next read waits without
+ * a limit; for another device, this function waits with a limit. */
 static tn_status file_wait(int descriptor, const char *path, bool pipe, int *waited_ms,
                            tn_error *error) {
     if (pipe || descriptor == STDIN_FILENO) {

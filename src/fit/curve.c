@@ -5,7 +5,7 @@
  * operators and one with tiles. Both are timed with costs from one source, so no point is slower
  * than the point without tiles.
  *
- * Cost: one search per budget, and one per set of tiles.
+ * Cost: at most two searches per budget (whole operators, tiles), and one per set of tiles.
  */
 #include "fit/frame.h"
 

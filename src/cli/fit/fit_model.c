@@ -111,7 +111,8 @@ static void fit_take(cli_fit *fit, bool answered) {
     if (!cli_costs_given(&fit->from)) fit->measured = answer->costs_seconds;
 }
 
-/* Makes point i of the curve the chosen result, for a search that ended without an answer. */
+/* Makes point i of the curve the chosen result, if there is no answer for a budget: none was given,
+ * or a limit ended the search. */
 static void fit_take_point(cli_fit *fit, uint32_t i) {
     const tn_curve_point *point = &fit->curve.points[i];
     fit_take(fit, false);

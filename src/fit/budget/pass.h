@@ -144,8 +144,9 @@ const tn_pass *tn__pass_at(uint32_t index);
 const tn_pass *tn__pass_named(const char *name);
 /* Finds a pass by name. Errors: E_UNKNOWN with the most similar name. */
 tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error);
-/* Runs another pass on a run that is in progress, for a pass that combines several. A schedule that
- * the other pass keeps stays kept. */
+/* Runs another pass on a run that is in progress, for a pass that combines several. If the run
+ * kept a schedule that the other pass offered, it stays the best of the run until a better one is
+ * offered. */
 tn_status tn__pass_solve(tn__pass_run *run, const tn_pass *pass);
 
 /* --- questions about operators, answered by the registry of operators ------------------------- */

@@ -121,7 +121,8 @@ typedef struct tn__train {
     tn_tensor_id *copies; /* [rounds x once] the id of a tensor in each copy */
     /* [tensors of all copies] the id of the corresponding tensor in the first copy */
     tn_tensor_id *first_of;
-    bool *shared;      /* [once] true: all copies read this tensor */
+    /* [tensors of one copy of the model] true: the copies of all micro-batches read this tensor */
+    bool *shared;
     uint32_t *part_of; /* [operators of the model with one copy] part of the pipeline */
     tn_home *op_homes; /* [operators of the model] home of the operator */
     tn_home home;      /* the home that new tensors get */

@@ -61,7 +61,8 @@ static bool pte_is_shared(const pte_writing *writing, uint32_t place) {
            (found + 1 < end && found[1] == place);
 }
 
-/* Writes an offset into the words of a record; false if a word is missing. */
+/* Writes an offset into the two words of a record. Writes nothing and returns false if a word that
+ * must not be 0 is missing, or if several tensors use the record. */
 static bool pte_patch(pte_writing *writing, const tn__flat_table *place, uint64_t offset) {
     size_t low = pte_field(writing, place, PTE_PLACE_LOW);
     size_t high = pte_field(writing, place, PTE_PLACE_HIGH);

@@ -15,8 +15,10 @@ typedef struct tn__iteration {
     uint64_t period, calm, run;
     /* the iteration that the plan expects; recorded.count is 0 if no plan is in force */
     tn__recorded recorded;
-    uint64_t inner;  /* number of blocks in use that lie in bytes of the plan in force */
-    uint64_t beyond; /* bytes reserved for unexpected requests since the plan came into force */
+    uint64_t inner; /* number of blocks in use that lie in bytes of the plan in force */
+    /* bytes reserved for unexpected requests since the plan came into force or memory was last
+     * reclaimed */
+    uint64_t beyond;
     /* number of the current round (iteration), and of unexpected requests in it */
     uint64_t round, surprises;
     /* held: requests of this round whose planned place was still in use; jammed: number of

@@ -28,7 +28,8 @@ typedef struct in_order {
     tn__object_heap in_use;
 } in_order;
 
-/* Returns the number of free objects in the pool that sort before (bulk, object). */
+/* Returns how many free objects of the pool, which are sorted by size and then by number, come
+ * before the size `bulk` and the number `object`. */
 static uint32_t in_order_find(const in_order *state, uint64_t bulk, uint32_t object) {
     uint32_t low = 0, high = state->count;
     while (low < high) {

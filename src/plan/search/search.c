@@ -402,7 +402,7 @@ static uint32_t search_find_watches(tn__search *search, uint32_t slot, uint64_t 
     uint32_t found = 0, *watch = search->watches[slot].entry;
     uint32_t start = watch[0] < last ? watch[0] : first, at = start;
     if (first == last) return 0;
-    do { /* goes once around the list, starting where the last check ended */
+    do { /* at most once around the list, from the first watch on, until two are found */
         if (search_low(search, search->entries[at]) <= highest) watch[found++] = at;
         if (++at == last) at = first;
     } while (found < 2 && at != start);

@@ -205,8 +205,8 @@ static double line_height(const tn_timeline *line) {
 
 /* --- head --- */
 
-/* Draws the time axis. Its labels are whole numbers of a unit in which the longest label has two to
- * four digits. */
+/* Draws the time axis. Its labels are whole numbers of the largest unit that fits at least 20 times
+ * into the time that is drawn; of nanoseconds if no unit does. */
 static void line_axis(const line_picture *picture, double bottom) {
     static const struct {
         double seconds;

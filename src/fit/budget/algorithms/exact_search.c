@@ -135,8 +135,9 @@ static bool model_repeats_behind(const exact_model *model, uint32_t job, uint32_
            !exact_meet(it->limits, model->jobs[neck].before, model->job_words);
 }
 
-/* Returns the bytes that are live during the first run of the job `neck` in any case: its inputs
- * and outputs, and the held values that exist by then. `own` becomes the set of these values. */
+/* Returns the bytes that are live during the first run of the job `neck` in any case: its inputs,
+ * outputs and scratch memory, and the held values that exist by then. An input that is overwritten
+ * in place counts once. `own` becomes the set of these values. */
 static uint64_t model_own_bytes(const exact_model *model, uint32_t neck, uint64_t *own) {
     const tn__job *it = &model->dag->jobs[neck];
     const exact_job *job = &model->jobs[neck];

@@ -6,9 +6,10 @@
 
 #include "fit/budget/algorithms/idle.h"
 
+/* The layers whose inputs are offloaded. */
 typedef enum tn__vdnn_which {
-    TN__VDNN_ALL, /* offload the inputs of all layers except the classifier */
-    TN__VDNN_CONV /* offload only the inputs of convolutions */
+    TN__VDNN_ALL, /* of all layers; with convolutions, not of matrix products */
+    TN__VDNN_CONV /* only of convolutions */
 } tn__vdnn_which;
 
 /* Makes the schedule that vdnn.c describes, and offers it to the run. *kept: the run kept it,

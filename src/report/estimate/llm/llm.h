@@ -105,7 +105,7 @@ typedef enum tn__llm_size {
     /* layers may keep a state, of one of these kinds; llm_layers.c finds which layers do */       \
     X(GDN) X(KDA) X(LIGHTNING) X(MAMBA) X(MAMBA2) X(CONV) X(RWKV)                                  \
     X(BOTH)           /* each layer has attention and a state */                                   \
-    X(PURE)           /* layers have no attention */                                               \
+    X(PURE)           /* no layer has attention */                                                 \
     X(PARTS)          /* a layer is one of: a state, attention, an inner layer, experts */         \
     X(STATE_NORM) X(STATE_BIAS) X(STATE_NORMS)                                                     \
     X(GEMMA3N) X(GEMMA4) X(LLAMA4)
