@@ -65,7 +65,12 @@ typedef struct tn_data tn_data;
  * fashion-mnist[:DIR]  the four idx files of Debian's dataset-fashion-mnist, or files with these
  *                      names in DIR, compressed by gzip or not; ten thousand samples are held out
  * X.npy,Y.npy          samples and labels, by their first extent; a second pair after a colon is
- *                      held out
+ *                      held out. For a model of several inputs whose loss takes no labels: its
+ *                      inputs in their order
+ * NAME=FILE,...        a file for each input of the model by its name, and for "labels" if the loss
+ *                      takes labels; a second list after a colon is held out. The first extent of
+ *                      all files is the number of samples. Files that end with .idx, -ubyte or .gz
+ *                      have idx format, others are .npy
  * text:FILE            bytes, to predict the next one; the last tenth is held out
  *
  * context  NULL, or must outlive the data
@@ -74,17 +79,25 @@ typedef struct tn_data tn_data;
  * E_UNSUPPORTED (compressed files in a build without zlib), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_data_load(const char *what, const tn_context *context,
                                          tn_data **data, tn_error *error);
+typedef struct tn_named_array {
+    const char *name; /* of an input of the model, or "labels" for those of the loss */
+    tn_array array;
+} tn_named_array;
 typedef struct tn_samples {
     /* samples and their labels; the first extent of both is the number of samples */
     tn_array samples, labels;
+    /* [input_count] instead of `samples` and `labels`: arrays with names, for models of several
+     * inputs and losses without labels. Their order has no meaning */
+    const tn_named_array *inputs;
+    uint32_t input_count;
 } tn_samples;
 
 /* Creates a data set from arrays, which are not copied and must outlive the data.
  *
  * train, test  samples to train on, and held-out samples; test NULL: nothing is held out
  * data         out; destroy it with tn_data_destroy
- * Errors: E_INVALID (no samples, a different number of labels, bytes that do not match the shape),
- * E_NO_MEMORY. */
+ * Errors: E_INVALID (no samples, arrays of different lengths, two of one name, bytes that do not
+ * match the shape), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_data_create(const tn_samples *train, const tn_samples *test,
                                            const tn_context *context, tn_data **data,
                                            tn_error *error);
@@ -109,6 +122,8 @@ typedef struct tn_batches_options {
     size_t struct_size;
     /* services of the caller; NULL: defaults; must outlive the batches */
     const tn_context *context;
+    /* number of inputs of the model that a batch fills; 0: 1 */
+    uint32_t input_count;
     /* number of classes: labels must be less than it; 0: labels are not class numbers */
     int64_t classes;
     uint64_t seed; /* seed of the order of samples */
@@ -120,18 +135,21 @@ typedef struct tn_batches_options {
 #define TN_BATCHES_OPTIONS_INIT                                                                    \
     TN_INIT(tn_batches_options, TN_SET(struct_size, sizeof(tn_batches_options)))
 
-/* Makes batches for an input and labels with the given types and shapes; the first extent is the
- * batch. A sample has the shape that the model accepts, except for extents of 1, or the model
+/* Makes batches for inputs and labels with the given types and shapes; the first extent is the
+ * batch. Arrays with names are for the inputs of these names. A sample has the shape that the model accepts, except for extents of 1, or the model
  * accepts vectors. Bytes become reals from 0 to 1 if the model needs reals; float64 becomes
  * float32, and integers become wider integers.
  *
- * data           must outlive the batches
- * input, labels  as in the graph of tn_train; not needed after the call
- * options        NULL: defaults
- * batches        out; destroy them with tn_batches_destroy
- * Errors: E_INVALID (data that the model does not accept, with the file and, if possible, the
+ * data     must outlive the batches
+ * inputs   [options->input_count] as in the graph of tn_train (tn_training_inputs); not needed
+ *          after the call
+ * labels   the same; NULL: the loss takes no labels
+ * options  NULL: defaults
+ * batches  out; destroy them with tn_batches_destroy
+ * Errors: E_INVALID (an array for an input that does not exist, an input without an array, data
+ * that the model does not accept, with the file and, if possible, the
  * sample; fewer samples than a batch has), E_NO_MEMORY. Cost: one pass over all data. */
-TN_API TN_CHECKED tn_status tn_batches_create(const tn_data *data, const tn_tensor *input,
+TN_API TN_CHECKED tn_status tn_batches_create(const tn_data *data, const tn_tensor *inputs,
                                               const tn_tensor *labels,
                                               const tn_batches_options *options,
                                               tn_batches **batches, tn_error *error);
@@ -140,12 +158,15 @@ TN_API void tn_batches_destroy(tn_batches *batches); /* Destroys batches; NULL h
 /* Returns the number of batches in which every sample is seen once; samples that do not fill the
  * last batch are left out. For text, the number of batches with as many bytes as the text. */
 TN_API uint64_t tn_batches_per_epoch(const tn_batches *batches);
-/* Returns the number of labels per sample: 1; for text the length of a window; for images with one
+/* Returns the number of labels per sample: 1; 0 without labels; for text the length of a window; for images with one
  * label per pixel the number of pixels. */
 TN_API uint64_t tn_batches_labels(const tn_batches *batches);
 
 /* Fills batch `number`, counted from the beginning of training. The order differs in each epoch;
- * for text, windows begin anywhere. The arrays have the types and shapes of tn_batches_create. */
+ * for text, windows begin anywhere. The arrays have the types and shapes of tn_batches_create.
+ *
+ * samples  an array for each input, in the order of `inputs`
+ * labels   NULL if the batches have no labels */
 TN_API void tn_batches_fill(tn_batches *batches, uint64_t number, tn_array *samples,
                             tn_array *labels);
 
@@ -444,6 +465,14 @@ TN_API TN_CHECKED tn_status tn_training_read(const tn_training *training, tn_ten
                                              const tn_contents_of *contents, void *bytes,
                                              uint64_t size, tn_error *error);
 
+/* Lists the inputs of the model that a batch of data fills for micro-batch `round`, in the order of
+ * the model and without the labels, and returns their number. Inputs with contents that stay are
+ * left out.
+ *
+ * round  0, or below training->stages->rounds
+ * ids    out, with room for all inputs of the model; NULL: only count */
+TN_API uint32_t tn_training_inputs(const tn_training *training, uint32_t round, tn_tensor_id *ids);
+
 /* Returns the axis of classes for scores of a shape: the last axis for rank 2 and 3, axis 1 for
  * higher ranks (images); if that axis has extent 1, the other one of the two. */
 TN_API uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape);
@@ -516,7 +545,7 @@ typedef struct tn_checkpoint_run {
     uint64_t micro_batches;
     uint64_t samples; /* number of training samples; 0: they do not come from a data set */
     uint32_t optimizer, dtype, loss; /* numbers of tn_optimizer, tn_dtype and tn_loss */
-    uint32_t zero;
+    uint32_t output;                 /* index of the model's output from which the loss is computed */
 } tn_checkpoint_run;
 
 typedef enum tn_role {
@@ -671,8 +700,9 @@ typedef struct tn_trainer_options {
     const tn_session_options *session;
 
     /* The training data: either `data`, which must outlive the trainer, or a function that provides
-     * batch `number` of the training samples or of the held-out samples. The batch must depend only
-     * on the arguments of the function; otherwise a resumed run differs. */
+     * batch `number` of the training samples or of the held-out samples. `samples` has an array for
+     * each input of the model (tn_training_inputs); `labels` is NULL if the loss takes none. The
+     * batch must depend only on the arguments of the function; otherwise a resumed run differs. */
     const tn_data *data;
     tn_status (*fill)(void *self, bool held_out, uint64_t number, tn_array *samples,
                       tn_array *labels, tn_error *error);
@@ -795,14 +825,16 @@ TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *err
  */
 
 typedef struct tn_trainer_score {
-    /* number of labels that were tested; 0: no held-out samples, or the loss is not a
-     * classification loss */
+    /* number of labels that were tested; with TN_LOSS_OUTPUT, of samples in whole batches; 0: no
+     * such samples are held out, or the loss is another one */
     uint64_t labels;
-    double loss;     /* mean cross-entropy, in nats */
+    double loss; /* mean loss; for a cross-entropy, in nats */
+    bool counts; /* whether `accuracy` is valid: the loss is a cross-entropy */
     double accuracy; /* share of labels that have the highest score */
 } tn_trainer_score;
 
-/* Whether a test is possible: held-out samples, a cross-entropy, float32 scores. */
+/* Whether a test is possible: held-out samples, and a cross-entropy of float32 scores or a loss that
+ * the model computes. */
 TN_API bool tn_trainer_tests(const tn_trainer *trainer);
 /* Tests the current model, in inference mode, on all held-out samples. After tn_trainer_open: plans
  * the model for inference and releases that plan. Errors: those of tn_session_open and

@@ -27,7 +27,9 @@ enum {
 
 #define TRAIN_OPTIONS(X)                                                                           \
     X(TRAIN_DATA, "data", "DATA",                                                                  \
-      "training data: fashion-mnist[:DIR], text:FILE, or X.npy,Y.npy[:XTEST.npy,YTEST.npy]")       \
+      "training data: fashion-mnist[:DIR], text:FILE, X.npy,Y.npy[:XTEST.npy,YTEST.npy], or "      \
+      "INPUT=FILE,...[:INPUT=FILE,...] for each input by its name, and labels=FILE if the loss "   \
+      "takes labels (.npy, or idx: .idx, .gz)")                                                    \
     X(TRAIN_BATCH, "batch", "N",                                                                   \
       "samples per step of all ranks together (default: the size in the model for each rank, or "  \
       "64)")                                                                                       \
@@ -177,6 +179,7 @@ static const char train_doc[] =
     "  tenure train cnn.onnx --data fashion-mnist --epochs 5 --lr 2e-3 --lr-schedule cosine\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --checkpoint run.ck\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
+    "  tenure train pair.onnx --data left=a.npy,right=b.npy --loss output --freeze 'teacher.*'\n"
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --budget 64MiB --link 4GB/s --online capuchin\n"
     "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n"

@@ -353,6 +353,10 @@ static void answer_scores(cli_answer *answer, const cli_train *train) {
     }
     if (train->score.labels == 0) return;
     cli_add_real(answer, "test_loss", train->score.loss);
+    if (!train->score.counts) {
+        cli_add_as(answer, "loss %.6g", train->score.loss);
+        return;
+    }
     cli_add_as(answer, "loss %.4f, %.2f %% right", train->score.loss, 100 * train->score.accuracy);
     cli_add_real(answer, "test_accuracy", train->score.accuracy);
     if (tn_data_is_text(train->data))

@@ -263,6 +263,7 @@ tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint, const tn_graph *g
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
     tn_graph *made;
     options.loss = (tn_loss)checkpoint->run.loss;
+    options.output = checkpoint->run.output;
     options.train = checkpoint->parameters;
     options.train_count = checkpoint->parameter_count;
     TN_TRY(tn_train_model(graph, &options, &made, error));
@@ -349,7 +350,8 @@ static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoin
     const tn_checkpoint_run *was = &checkpoint->run;
     if (was->seed == run->seed && was->batch == run->batch && was->optimizer == run->optimizer &&
         was->dtype == run->dtype && was->micro_batches == run->micro_batches &&
-        was->samples == run->samples && (was->loss == run->loss || was->loss == 0))
+        was->samples == run->samples && was->output == run->output &&
+        (was->loss == run->loss || was->loss == 0))
         /* the number 0 for the loss comes from an old version, which wrote 0 for every loss
          * function */
         return TN_OK;
