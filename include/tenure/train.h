@@ -662,6 +662,29 @@ typedef struct tn_rate {
  * Source of the cosine schedule: Loshchilov and Hutter, "SGDR" (2017), without restarts. */
 TN_API double tn_rate_at(const tn_rate *rate, uint64_t done);
 
+/* --- pruning -----------------------------------------------------------------------------------
+ */
+
+/* Gradual magnitude pruning: while a model is trained, more and more of its weights become zero, the
+ * smallest magnitudes of each parameter first, and stay zero. After `done` updates, the share of
+ * zeros is
+ *
+ *     share * (1 - (1 - (done - begin) / (end - begin))^3)
+ *
+ * and `share` from `end` on. Source: Zhu and Gupta, "To prune, or not to prune" (2017). */
+typedef struct tn_prune_schedule {
+    double share; /* fraction of the elements of each pruned parameter; in [0, 1); 0: no pruning */
+    uint64_t begin;
+    uint64_t end;   /* 0: after three quarters of all steps */
+    uint64_t every; /* number of steps between two prunings; 0: a 32nd of the steps, at least 1 */
+    /* [pattern_count] patterns with * and ? of the parameters to prune; 0: the float32 parameters
+     * that have two extents or more */
+    const char *const *patterns;
+    uint32_t pattern_count;
+} tn_prune_schedule;
+/* Returns the share of zeros after `done` updates, for a schedule in which `end` is not 0. */
+TN_API double tn_prune_share_at(const tn_prune_schedule *schedule, uint64_t done);
+
 /* --- a run -------------------------------------------------------------------------------------
  */
 
@@ -687,6 +710,8 @@ typedef struct tn_trainer_state {
     uint64_t saved;        /* number of checkpoints written */
     uint64_t saved_bytes;  /* bytes of the last checkpoint */
     double save_seconds;   /* seconds for writing all checkpoints */
+    /* number of elements of all parameters that are pruned, and of those that are zero for good */
+    uint64_t prunable, pruned;
 } tn_trainer_state;
 
 typedef struct tn_trainer_options {
@@ -714,6 +739,9 @@ typedef struct tn_trainer_options {
     double rate;          /* the highest learning rate; 0: 1e-3; below 0: rate 0 */
     tn_schedule schedule; /* schedule of the learning rate */
     uint64_t warmup;      /* number of steps in which the rate rises */
+    /* NULL, or prunes parameters while they are trained; read only during the call. Checkpoints
+     * contain the masks. Ranks may divide samples, but not parameters */
+    const tn_prune_schedule *prune;
     /* seed of the order of samples; for tn_trainer_open also the default seed of `train` and
      * `session` */
     uint64_t seed;
@@ -773,10 +801,12 @@ typedef struct tn_trainer_options {
  * options           `train` as in the call that made `training`. Strings are copied
  *
  * Errors: E_INVALID (no steps, no samples, data that do not fit the model, no gradient for any
- * parameter, two parameters of one name, a checkpoint that is damaged or of another run),
+ * parameter, two parameters of one name, a pruning with a share outside of [0, 1), that begins after
+ * its end, or with a pattern that matches no parameter, a checkpoint that is damaged or of another
+ * run),
  * E_UNSUPPORTED (an input that data cannot fill), E_CONFLICT (samples, steps or rates differ
  * between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context if some
- * parameters are never updated. */
+ * parameters are never updated, or a pruning ends after the run. */
 TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_training *training,
                                               tn_engine *engine, const tn_trainer_options *options,
                                               tn_trainer **trainer, tn_error *error);

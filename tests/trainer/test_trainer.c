@@ -337,6 +337,58 @@ static void every_input_gets_the_array_of_its_name(void **state) {
     (void)two_train(&given, (const char *const[]){first, "label", second}, "'label' is no input");
 }
 
+/* --- pruning (what becomes zero: tests/cli/train_pruned.py) --- */
+
+static void the_share_of_zeros_rises_to_what_was_asked_for(void **state) {
+    (void)state;
+    tn__random random = {.state = 4};
+    for (int i = 0; i < 200; i++) {
+        tn_prune_schedule schedule = {.share = (double)tn__random_below(&random, 1000) / 1000,
+                                      .begin = tn__random_below(&random, 40)};
+        schedule.end = schedule.begin + tn__random_below(&random, 50) + (schedule.begin == 0);
+        double before = 0;
+        for (uint64_t done = 0; done < 100; done++) {
+            double share = tn_prune_share_at(&schedule, done);
+            assert_true(share >= before && share <= schedule.share);
+            assert_true(done >= schedule.begin || share == 0);
+            assert_true(done < schedule.end || share == schedule.share);
+            before = share;
+        }
+    }
+}
+
+static void a_pruned_run_tells_its_zeros(void **state) {
+    (void)state;
+    static const char *const patterns[] = {"*"};
+    tn_prune_schedule schedule = {.share = 0.5, .end = 4, .every = 2};
+    float w[30];
+    kit_run run;
+    kit_classes(&run, 5);
+    run.options.prune = &schedule;
+    kit_must(&run, kit_open(&run));
+    schedule = (tn_prune_schedule){.share = 7}; /* was read */
+    kit_must(&run, tn_trainer_run(run.trainer, &run.error));
+    const tn_trainer_state *at = tn_trainer_at(run.trainer);
+    assert_int_equal(at->prunable, 5 * 6 + 6 * 3);
+    assert_int_equal(at->pruned, 24);
+    const tn_training *step = tn_trainer_training(run.trainer);
+    for (uint32_t i = 0; i < step->parameter_count; i++) {
+        const tn_tensor *p = tn_graph_tensor(step->graph, step->parameters[i].parameter);
+        uint64_t zeros = 0;
+        if (p->rank != 2) continue;
+        assert_true(tn_trainer_read(run.trainer, p->name, w, p->bytes));
+        for (uint64_t k = 0; k < p->bytes / 4; k++) zeros += w[k] == 0;
+        assert_int_equal(zeros, p->bytes / 8);
+    }
+    kit_end(&run);
+
+    kit_classes(&run, 5);
+    run.options.prune = &(tn_prune_schedule){.share = 0.5, .patterns = patterns, .pattern_count = 1};
+    kit_must(&run, kit_open(&run));
+    assert_int_equal(tn_trainer_at(run.trainer)->prunable, 5 * 6 + 6 + 2 * 6 + 6 * 3 + 3);
+    kit_end(&run);
+}
+
 /* --- what is refused --- */
 
 static void assert_cannot_open(kit_run *run, tn_status status, const char *why) {
@@ -355,6 +407,20 @@ static void runs_that_cannot_be_are_refused(void **state) {
     kit_classes(&run, 5);
     run.options.fill = NULL;
     assert_cannot_open(&run, TN_E_INVALID, "`data` or from `fill`");
+    const double shares[] = {1, -0.1, NAN, INFINITY};
+    for (int i = 0; i < 4; i++) {
+        kit_classes(&run, 5);
+        run.options.prune = &(tn_prune_schedule){.share = shares[i]};
+        assert_cannot_open(&run, TN_E_INVALID, "outside of [0, 1)");
+    }
+    kit_classes(&run, 5);
+    run.options.prune = &(tn_prune_schedule){.share = 0.5, .begin = 4, .end = 3};
+    assert_cannot_open(&run, TN_E_INVALID, "begins at step 4, after its end at step 3");
+    const char *nothing = "nothing";
+    kit_classes(&run, 5);
+    run.options.prune =
+        &(tn_prune_schedule){.share = 0.5, .patterns = &nothing, .pattern_count = 1};
+    assert_cannot_open(&run, TN_E_INVALID, "no trained parameter matches 'nothing'");
     kit_classes(&run, 5);
     run.options.schedule = TN_SCHEDULE_COUNT;
     assert_cannot_open(&run, TN_E_UNKNOWN, "no such schedule");
@@ -375,6 +441,7 @@ static void no_allocation_that_fails_leaves_anything(void **state) {
         kit_run run;
         kit_classes(&run, 5);
         run.options.context = &context;
+        run.options.prune = &(tn_prune_schedule){.share = 0.5};
         run.options.test_batches = 1;
         run.options.steps = 1;
         run.options.checkpoint = kit_path("memory.ck");
@@ -401,6 +468,8 @@ int main(void) {
         cmocka_unit_test(a_loss_that_is_no_number_ends_the_run_and_keeps_the_checkpoint),
         cmocka_unit_test(a_test_is_what_the_parameters_say),
         cmocka_unit_test(every_input_gets_the_array_of_its_name),
+        cmocka_unit_test(the_share_of_zeros_rises_to_what_was_asked_for),
+        cmocka_unit_test(a_pruned_run_tells_its_zeros),
         cmocka_unit_test(runs_that_cannot_be_are_refused),
         cmocka_unit_test(no_allocation_that_fails_leaves_anything),
     };

@@ -13,6 +13,8 @@ enum {
     TRAIN_LR,
     TRAIN_FALL,
     TRAIN_WARMUP,
+    TRAIN_PRUNE,
+    TRAIN_PRUNED,
     TRAIN_CHECKPOINT,
     TRAIN_EVERY,
     TRAIN_RESUME,
@@ -41,6 +43,14 @@ enum {
       "(default: constant)")                                                                       \
     X(TRAIN_WARMUP, "warmup", "N",                                                                 \
       "number of steps in which the learning rate rises to --lr (default: 0)")                     \
+    X(TRAIN_PRUNE, "prune", "SHARE[:begin=N,end=N,every=N]",                                       \
+      "prune weights while they are trained: after every so many steps from step begin on, set "   \
+      "those of smallest magnitude to zero, until this fraction of each weight is zero at step "   \
+      "end; they stay zero (default: 0; begin=0, end at three quarters of all steps, every 32nd "  \
+      "part of the steps between)")                                                                \
+    X(TRAIN_PRUNED, "prune-weights", "PATTERN",                                                    \
+      "with --prune: prune the parameters that match this pattern (* and ?); may be repeated "     \
+      "(default: all float32 parameters of two or more extents)")                                  \
     X(TRAIN_CHECKPOINT, "checkpoint", "FILE",                                                      \
       "save the run to this file, so that --resume can continue it")                               \
     X(TRAIN_EVERY, "checkpoint-every", "N", "number of steps between checkpoints (default: 100)")  \
@@ -80,6 +90,33 @@ static void train_parse_parallel(cli_train *train, const char *value, struct arg
     train->divided = true;
 }
 
+/* Parses SHARE[:begin=N,end=N,every=N]. */
+static void train_parse_prune(cli_train *train, const char *value, struct argp_state *state) {
+    static const char *const names[] = {"begin", "end", "every"};
+    tn_prune_schedule *prune = &train->prune;
+    uint64_t *const numbers[] = {&prune->begin, &prune->end, &prune->every};
+    size_t length = strcspn(value, ":");
+    char part[64];
+    *prune = (tn_prune_schedule){.pattern_count = prune->pattern_count};
+    snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part - 1), value);
+    prune->share = cli_share(state, "prune", part);
+    if (!(prune->share < 1))
+        cli_misuse(state, "--prune: the fraction must be at least 0 and below 1");
+    for (const char *at = value + length; *at != '\0'; at += length) {
+        size_t i = 0, name = strcspn(++at, "=");
+        length = strcspn(at, ",");
+        while (i < 3 && (strlen(names[i]) != name || strncmp(names[i], at, name) != 0)) i++;
+        if (i == 3 || name >= length)
+            cli_misuse(state, "--prune: '%s' is not begin=N, end=N or every=N", at);
+        snprintf(part, sizeof part, "%.*s", (int)(length - name - 1), at + name + 1);
+        *numbers[i] = i == 0 ? cli_range(state, "prune", part, 0, UINT32_MAX)
+                             : cli_count(state, "prune", part, UINT32_MAX);
+    }
+    if (prune->end > 0 && prune->begin > prune->end)
+        cli_misuse(state, "--prune: begin=%llu is after end=%llu", (unsigned long long)prune->begin,
+                   (unsigned long long)prune->end);
+}
+
 static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     cli_train *train = state->input;
     switch (key) {
@@ -105,6 +142,14 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
         return 0;
     case TRAIN_WARMUP:
         train->options.warmup = cli_count(state, "warmup", value, UINT32_MAX);
+        return 0;
+    case TRAIN_PRUNE:
+        train_parse_prune(train, value, state);
+        return 0;
+    case TRAIN_PRUNED:
+        if (train->prune.pattern_count == CLI_FREEZE_MAX)
+            cli_misuse(state, "--prune-weights: at most 64 patterns are supported");
+        train->prune_patterns[train->prune.pattern_count++] = value;
         return 0;
     case TRAIN_CHECKPOINT:
         cli_path_once(state, "--checkpoint", &train->options.checkpoint, value);
@@ -181,6 +226,7 @@ static const char train_doc[] =
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
     "  tenure train pair.onnx --data left=a.npy,right=b.npy --loss output --freeze 'teacher.*'\n"
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n"
+    "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --prune 90%:begin=100,end=800\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --budget 64MiB --link 4GB/s --online capuchin\n"
     "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n"
     "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --batch 16 --parallel "

@@ -48,6 +48,9 @@ struct cli_train {
     cli_paths pictures; /* output files for the picture of a step */
     uint64_t batch;
     double rate; /* --lr */
+    /* --prune and --prune-weights */
+    tn_prune_schedule prune;
+    const char *prune_patterns[CLI_FREEZE_MAX];
     bool json;
     cli_ranks at;          /* value of --parallel data=N,...; all numbers are 1 without it */
     bool divided;          /* true if the option --parallel was given */

@@ -169,6 +169,11 @@ static const cli_facts train_spill_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT(COUNT, "tensors", NULL, "tensors with fewer zeros than planned"),
         CLI_FACT(BYTES, "bytes", NULL, "their bytes that went to the host"), CLI_FACTS_END}};
+static const cli_facts train_pruned_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "elements", NULL, "number of elements of the parameters that are pruned"),
+        CLI_FACT(COUNT, "zeros", NULL, "number of those that are zero and stay zero"),
+        CLI_FACT(SHARE, "share", NULL, "the same as a fraction"), CLI_FACTS_END}};
 static const cli_facts train_checkpoint_facts = {
     .width = 15,
     .rows = (const cli_fact[]){CLI_FACT(BYTES, "bytes", "checkpoint", "bytes of a checkpoint"),
@@ -200,6 +205,8 @@ const cli_facts cli_train_facts = {
         CLI_FACT(REAL, "test_loss", "on test samples", "loss on the test samples"),
         CLI_FACT_BRIEF(SHARE, "test_accuracy", NULL, ", @ right on test",
                        "fraction of the test samples that were right"),
+        CLI_FACT_OF(OBJECT, "pruned", "with --prune: the parameters as they are pruned now",
+                    &train_pruned_facts),
         CLI_FACT_OF(OBJECT, "checkpoint", "with --checkpoint: the checkpoints",
                     &train_checkpoint_facts),
         CLI_FACT_OF(OBJECT, "online", "with --online: the run within the budget",
@@ -363,6 +370,18 @@ static void answer_scores(cli_answer *answer, const cli_train *train) {
         cli_add_line(answer, "", "%.3f bits per byte", train->score.loss / log(2));
 }
 
+static void answer_pruned(cli_answer *answer, const tn_trainer_state *state) {
+    if (state->prunable == 0) return;
+    double share = (double)state->pruned / (double)state->prunable;
+    cli_add_line(answer, "pruned", "%.2f %% of %" PRIu64 " elements are zero", 100 * share,
+                 state->prunable);
+    cli_answer_open(answer, "pruned");
+    cli_add(answer, "elements", state->prunable);
+    cli_add(answer, "zeros", state->pruned);
+    cli_add_real(answer, "share", share);
+    cli_answer_close(answer);
+}
+
 static void answer_checkpoint(cli_answer *answer, const tn_trainer_state *state) {
     if (state->saved == 0) return;
     cli_answer_open(answer, "checkpoint");
@@ -389,6 +408,7 @@ tn_status cli_train_print(const cli_train *train, tn_error *error) {
                  threads == 1 ? "" : "s");
     answer_scores(&answer, train);
     cli_add_brief(&answer, ", %.0f samples/s", answer_speed(state));
+    answer_pruned(&answer, state);
     answer_checkpoint(&answer, state);
     cli_train_add_online(&answer, train);
     answer_ranks(&answer, train);

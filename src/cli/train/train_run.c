@@ -206,6 +206,8 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     options->data = train->data;
     options->rate = train->rate > 0 ? train->rate : -1;
     options->seed = train->opened.seed;
+    train->prune.patterns = train->prune_patterns;
+    options->prune = train->prune.share > 0 ? &train->prune : NULL;
     options->step = run_step;
     options->ran = run_trace;
     options->self = train;
@@ -215,6 +217,7 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     TN_TRY(tn_trainer_create(train->input.graph, &train->opened.step, train->engine, options,
                              &train->trainer, error));
     options->train = NULL;
+    options->prune = NULL;
     train->state = tn_trainer_at(train->trainer);
     return TN_OK;
 }

@@ -210,7 +210,7 @@ tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error) {
     TN_TRY(steps_update(trainer, error));
     steps_note(state);
     state->done++;
-    return TN_OK;
+    return tn__masks_apply(trainer, error);
 }
 
 /* --- checkpoints --- */

@@ -330,6 +330,8 @@ static tn_status trainer_begin(tn_trainer *trainer, const tn_graph *model,
         tn__keeping_stage(&trainer->keeping, trainer->training->stages, trainer->stages,
                           trainer->stage);
     TN_TRY(trainer_named(trainer, error));
+    TN_TRY(tn__masks_make(trainer, error));
+    trainer->options.prune = NULL; /* valid only during the call */
     trainer->is.batch = trainer->state.batch * trainer->state.parts;
     trainer->state.counts = trainer->rounds[0].correct != TN_NONE;
     double rate = trainer->options.rate;
@@ -339,7 +341,8 @@ static tn_status trainer_begin(tn_trainer *trainer, const tn_graph *model,
                               .schedule = trainer->options.schedule,
                               .warmup = trainer->options.warmup,
                               .total = trainer->state.total};
-    return trainer_start(trainer, error);
+    TN_TRY(trainer_start(trainer, error));
+    return tn__masks_start(trainer, error);
 }
 
 /* Makes a trainer that has only a context. Returns NULL if memory is exhausted. */
