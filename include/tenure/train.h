@@ -877,6 +877,49 @@ TN_API TN_CHECKED tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_gra
                                                tn_engine *engine, tn_trainer_score *score,
                                                tn_error *error);
 
+/* --- the model's file --------------------------------------------------------------------------
+ */
+
+/* Writes the .onnx file of a model with trained parameters. Weights that the model quantises (a
+ * QuantizeLinear of a parameter, as in quantisation-aware training) are stored as the integers that
+ * the QuantizeLinear gives, and the DequantizeLinear after it stays.
+ *
+ *     // ... graph: of tn_graph_load("net.onnx"), then tn_train_model; trainer: trained
+ *     static tn_status read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
+ *                           uint64_t size, tn_error *error) {
+ *         my_model *m = self; // the trainer's parameters, and all others from the file
+ *         const char *name = tn_graph_tensor(graph, tensor)->name;
+ *         if (tn_trainer_read(m->trainer, name, bytes, size)) return TN_OK;
+ *         return tn_contents_read(m->contents, graph, tensor, bytes, size, error);
+ *     }
+ *     ...
+ *     tn_contents_of contents = {.read = read, .self = m};
+ *     if (tn_model_write("net.onnx", graph, &contents, "trained.onnx", &written, &error)) return 2;
+ */
+typedef struct tn_written {
+    uint32_t tensors;      /* number of parameters with other data than in the old file */
+    uint32_t quantised;    /* number of weights that are stored as integers now */
+    uint64_t real_bytes;   /* bytes of these weights as real numbers */
+    uint64_t stored_bytes; /* and as integers, without scales and zero points */
+    uint64_t file_bytes;   /* bytes of the new file */
+} tn_written;
+/* Writes the file. It is written next to `output` first and then renamed, so that the file is
+ * complete or does not exist. Everything but parameters of floating types and quantised weights is
+ * copied as it is; parameters whose data is unchanged too, so external data stays in its files if
+ * the new file is in the same folder. All other parameters are stored in the file itself.
+ *
+ * path      the .onnx file from which `graph` was loaded
+ * graph     as tn_graph_load, tn_train_model or tn_checkpoint_model made it, not rewritten
+ * contents  provides the data of parameters and constants of `graph`; NULL: they are those of the
+ *           file, and only quantised weights change
+ * output    another file
+ * written   out, or NULL
+ * Errors: E_INVALID (output is the model itself; a damaged file), E_UNSUPPORTED (not an .onnx file; more than 2 GiB), E_IO, E_NO_MEMORY, those of
+ * `contents` and of tn_session_run. */
+TN_API TN_CHECKED tn_status tn_model_write(const char *path, const tn_graph *graph,
+                                           const tn_contents_of *contents, const char *output,
+                                           tn_written *written, tn_error *error);
+
 #ifdef __cplusplus
 }
 #endif

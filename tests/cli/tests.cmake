@@ -103,5 +103,7 @@ if(TARGET tenure_command)
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/train_own_loss.py ${tenure} ${CMAKE_CURRENT_BINARY_DIR}/own_loss)
   tenure_test(cli.train_pruned NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/train_pruned.py ${tenure} ${CMAKE_CURRENT_BINARY_DIR}/pruned_run)
+  tenure_test(cli.train_saved NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/train_saved.py ${tenure} ${CMAKE_CURRENT_BINARY_DIR}/saved_model)
   tenure_test(cli.train_bad COMMAND ${here}/train_bad.sh ${tenure})
 endif()

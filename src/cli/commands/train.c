@@ -5,6 +5,8 @@
 #include "cli/model/input.h"
 #include "cli/train/train.h"
 
+#include <sys/stat.h>
+
 enum {
     TRAIN_DATA = 400,
     TRAIN_BATCH,
@@ -18,6 +20,7 @@ enum {
     TRAIN_CHECKPOINT,
     TRAIN_EVERY,
     TRAIN_RESUME,
+    TRAIN_SAVE,
     TRAIN_LOG,
     TRAIN_PARALLEL,
     TRAIN_SEQUENCE,
@@ -55,6 +58,9 @@ enum {
       "save the run to this file, so that --resume can continue it")                               \
     X(TRAIN_EVERY, "checkpoint-every", "N", "number of steps between checkpoints (default: 100)")  \
     X(TRAIN_RESUME, "resume", "FILE", "continue from a checkpoint, with bit-identical results")    \
+    X(TRAIN_SAVE, "save-model", "FILE",                                                            \
+      "write the model with its trained parameters as .onnx at the end; weights that it quantises "\
+      "are stored as integers")                                                                    \
     X(TRAIN_LOG, "log", "FILE", "write the loss and the correct answers of each step as .csv")     \
     X(TRAIN_PARALLEL, "parallel", "data=N,tensor=N,pipeline=N",                                    \
       "division among ranks (mpirun -n N): data, each rank has an equal part of every batch; "     \
@@ -160,6 +166,10 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     case TRAIN_RESUME:
         train->options.resume = value;
         return 0;
+    case TRAIN_SAVE:
+        cli_check_folder(state, "--save-model", value);
+        cli_path_once(state, "--save-model", &train->model_path, value);
+        return 0;
     case TRAIN_LOG:
         cli_path_once(state, "--log", &train->log_path, value);
         return 0;
@@ -190,6 +200,18 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     }
 }
 
+/* Checks before a long training what would fail at its end. */
+static void train_check_save(const cli_train *train, struct argp_state *state) {
+    struct stat model, to;
+    if (!tn__has_suffix(train->input.path, ".onnx"))
+        cli_misuse(state, "--save-model: only .onnx models can be written, and %s is none",
+                   cli_shown_path(train->input.path));
+    if (stat(train->input.path, &model) == 0 && stat(train->model_path, &to) == 0 &&
+        model.st_dev == to.st_dev && model.st_ino == to.st_ino)
+        cli_misuse(state, "--save-model: %s is the model itself; choose another file",
+                   cli_shown_path(train->model_path));
+}
+
 static error_t train_parse(int key, char *value, struct argp_state *state) {
     cli_train *train = state->input;
     switch (key) {
@@ -205,6 +227,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (train->input.path == NULL) cli_misuse(state, "which model?");
         if (train->data_path == NULL) cli_misuse(state, "no training data given; add --data");
+        if (train->model_path != NULL) train_check_save(train, state);
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
             cli_misuse(state,
                        "--optimizer: none cannot train a model; use sgd, momentum, adam or adamw");
@@ -226,6 +249,7 @@ static const char train_doc[] =
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
     "  tenure train pair.onnx --data left=a.npy,right=b.npy --loss output --freeze 'teacher.*'\n"
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n"
+    "  tenure train quantised.onnx --data x.npy,y.npy --steps 1000 --save-model int8.onnx\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --prune 90%:begin=100,end=800\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --budget 64MiB --link 4GB/s --online capuchin\n"
     "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n"
@@ -255,6 +279,7 @@ static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_measure(train, error));
     TN_TRY(cli_train_picture(train, error));
     if (train->signal == 0) TN_TRY(cli_train_test(train, error));
+    if (train->signal == 0) TN_TRY(cli_train_save(train, error));
     if (!cli_train_speaks(train)) return TN_OK;
     if (train->signal != 0)
         cli_train_print_stopped(train);

@@ -174,6 +174,13 @@ static const cli_facts train_pruned_facts = {
         CLI_FACT(COUNT, "elements", NULL, "number of elements of the parameters that are pruned"),
         CLI_FACT(COUNT, "zeros", NULL, "number of those that are zero and stay zero"),
         CLI_FACT(SHARE, "share", NULL, "the same as a fraction"), CLI_FACTS_END}};
+static const cli_facts train_model_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "bytes", NULL, "bytes of the file"),
+        CLI_FACT(COUNT, "tensors", NULL, "number of parameters that training changed"),
+        CLI_FACT(COUNT, "quantised", NULL, "number of weights that are stored as integers"),
+        CLI_FACT(BYTES, "real_bytes", NULL, "their bytes as real numbers"),
+        CLI_FACT(BYTES, "stored_bytes", NULL, "their bytes as integers"), CLI_FACTS_END}};
 static const cli_facts train_checkpoint_facts = {
     .width = 15,
     .rows = (const cli_fact[]){CLI_FACT(BYTES, "bytes", "checkpoint", "bytes of a checkpoint"),
@@ -209,6 +216,8 @@ const cli_facts cli_train_facts = {
                     &train_pruned_facts),
         CLI_FACT_OF(OBJECT, "checkpoint", "with --checkpoint: the checkpoints",
                     &train_checkpoint_facts),
+        CLI_FACT_OF(OBJECT, "model", "with --save-model: the file that was written",
+                    &train_model_facts),
         CLI_FACT_OF(OBJECT, "online", "with --online: the run within the budget",
                     &cli_train_online_facts),
         CLI_FACT_OF(LIST, "ranks", "with several ranks: each of them", &train_rank_facts),
@@ -382,6 +391,25 @@ static void answer_pruned(cli_answer *answer, const tn_trainer_state *state) {
     cli_answer_close(answer);
 }
 
+static void answer_model(cli_answer *answer, const cli_train *train) {
+    const tn_written *written = &train->written;
+    char size[TN_SIZE_TEXT_MAX], before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
+    if (train->model_path == NULL) return;
+    cli_add_line(answer, "model", "%s in %s", tn_size_format(written->file_bytes, size),
+                 cli_shown_path(train->model_path));
+    if (written->quantised > 0)
+        cli_add_line(answer, "", "%u weight%s as integers, from %s to %s", written->quantised,
+                     written->quantised == 1 ? "" : "s", tn_size_format(written->real_bytes, before),
+                     tn_size_format(written->stored_bytes, after));
+    cli_answer_open(answer, "model");
+    cli_add(answer, "bytes", written->file_bytes);
+    cli_add(answer, "tensors", written->tensors);
+    cli_add(answer, "quantised", written->quantised);
+    cli_add(answer, "real_bytes", written->real_bytes);
+    cli_add(answer, "stored_bytes", written->stored_bytes);
+    cli_answer_close(answer);
+}
+
 static void answer_checkpoint(cli_answer *answer, const tn_trainer_state *state) {
     if (state->saved == 0) return;
     cli_answer_open(answer, "checkpoint");
@@ -410,6 +438,7 @@ tn_status cli_train_print(const cli_train *train, tn_error *error) {
     cli_add_brief(&answer, ", %.0f samples/s", answer_speed(state));
     answer_pruned(&answer, state);
     answer_checkpoint(&answer, state);
+    answer_model(&answer, train);
     cli_train_add_online(&answer, train);
     answer_ranks(&answer, train);
     cli_check_add(&answer, &train->opened);

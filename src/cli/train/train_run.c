@@ -353,6 +353,18 @@ tn_status cli_train_all(cli_train *train, tn_error *error) {
     return TN_OK;
 }
 
+/* Returns the trained model, not opened: its parameters are those of the trainer, and all others come
+ * from the sources of the training, which own them. */
+static cli_opened_model run_trained(const cli_train *train, cli_input *input) {
+    return (cli_opened_model){.input = input,
+                              .trained = train->trainer,
+                              .contents = train->opened.contents,
+                              .kept = train->opened.kept,
+                              .weights = train->opened.weights,
+                              .choices = train->opened.choices,
+                              .plain = train->opened.plain};
+}
+
 tn_status cli_train_test(cli_train *train, tn_error *error) {
     if (!tn_trainer_tests(train->trainer)) return TN_OK;
     TN_TRY(tn_trainer_gather(train->trainer, error));
@@ -360,20 +372,25 @@ tn_status cli_train_test(cli_train *train, tn_error *error) {
     cli_input input = train->input;
     /* the rules are for the training step, but the model itself is tested */
     input.rules = (tn_rules){0};
-    cli_opened_model opened = {.input = &input,
-                               .trained = train->trainer,
-                               /* the source of tensors that are not trained */
-                               .contents = train->opened.contents,
-                               .kept = train->opened.kept,
-                               .choices = train->opened.choices,
-                               .plain = train->opened.plain};
+    cli_opened_model opened = run_trained(train, &input);
     cli_train_show_test(train);
     tn_status status = cli_opened_model_plan(&opened, error);
     if (status == TN_OK) status = cli_opened_model_start(&opened, error);
     if (status == TN_OK)
         status =
             tn_trainer_test_on(train->trainer, opened.graph, opened.engine, &train->score, error);
+    opened.weights = NULL; /* the training's */
     cli_opened_model_close(&opened);
     cli_train_show_end(train);
     return status;
+}
+
+tn_status cli_train_save(cli_train *train, tn_error *error) {
+    if (train->model_path == NULL) return TN_OK;
+    TN_TRY(tn_trainer_gather(train->trainer, error));
+    if (!cli_train_speaks(train)) return TN_OK;
+    cli_opened_model opened = run_trained(train, &train->input);
+    const tn_contents_of contents = cli_opened_model_contents(&opened);
+    return tn_model_write(train->input.path, train->input.graph, &contents, train->model_path,
+                          &train->written, error);
 }
