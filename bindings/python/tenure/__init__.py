@@ -1,4 +1,4 @@
-"""Tenure for Python: plans, verifies, estimates and reports the memory of neural networks, and fits them to a budget.
+"""Tenure for Python: plans, verifies, estimates and reports the memory of neural networks, fits them to a budget, trains them.
 
     >>> import tenure
     >>> layout = tenure.plan([600, 500, 700], first=[0, 1, 3], last=[3, 4, 6])
@@ -10,6 +10,7 @@
     load, Graph                     a model's file (.onnx, .pt2, .tflite), without its weights
     estimate                        the memory that a model needs
     fit                             the fastest program within a budget of bytes
+    train, Training                 training in a planned arena: named inputs, own losses, pruning, integer weights
     report                          tables, JSON, pages
     tenure.torch                    estimate and fit for PyTorch modules
     tenure.executorch               a planner for ExecuTorch's export
@@ -31,6 +32,7 @@ from tenure._library import VERSION as __version__
 from tenure._library import Error, version
 from tenure._problem import Body, Conflict, Layout, Problem, plan, planners, verify
 from tenure._report import report
+from tenure._train import Training, Written, train
 
 __all__ = ["Body", "Claim", "Conflict", "Error", "Estimate", "Fit", "Graph", "Hint", "Layout", "Operator", "Problem", "Step", "Tensor",
-           "__version__", "estimate", "fit", "load", "plan", "planners", "report", "verify", "version"]
+           "Training", "Written", "__version__", "estimate", "fit", "load", "plan", "planners", "report", "train", "verify", "version"]
