@@ -48,6 +48,20 @@ extern "C" {
  *     tn_batches_destroy(batches);
  *     tn_data_destroy(data);
  *
+ * A model with several inputs, and a loss without labels, gets arrays by the names of its inputs:
+ *
+ *     float left[6][2] = {{0}}, right[6][2] = {{1}};
+ *     tn_array half = {.dtype = TN_FLOAT32, .rank = 2, .shape = {6, 2}, .bytes = 48, .data = left};
+ *     tn_named_array both[] = {{"left", half}, {"right", half}};
+ *     tn_samples pairs = {.inputs = both, .input_count = 2};
+ *     tn_data *data;
+ *     tn_error error;
+ *     both[1].array.data = right;
+ *     if (tn_data_create(&pairs, NULL, NULL, &data, &error))
+ *         return fprintf(stderr, "%s\n", error.message), 2;
+ *     printf("%llu pairs\n", (unsigned long long)tn_data_count(data));
+ *     tn_data_destroy(data);
+ *
  * A batch depends only on the data, the seed and its number, so a resumed run sees the same
  * batches. All data is checked before the first batch is filled: shapes, types, every label, and
  * numbers that are not finite.
@@ -136,9 +150,9 @@ typedef struct tn_batches_options {
     TN_INIT(tn_batches_options, TN_SET(struct_size, sizeof(tn_batches_options)))
 
 /* Makes batches for inputs and labels with the given types and shapes; the first extent is the
- * batch. Arrays with names are for the inputs of these names. A sample has the shape that the model accepts, except for extents of 1, or the model
- * accepts vectors. Bytes become reals from 0 to 1 if the model needs reals; float64 becomes
- * float32, and integers become wider integers.
+ * batch. Arrays with names are for the inputs of these names. A sample has the shape that the model
+ * accepts, except for extents of 1, or the model accepts vectors. Bytes become reals from 0 to 1 if
+ * the model needs reals; float64 becomes float32, and integers become wider integers.
  *
  * data     must outlive the batches
  * inputs   [options->input_count] as in the graph of tn_train (tn_training_inputs); not needed
@@ -158,8 +172,8 @@ TN_API void tn_batches_destroy(tn_batches *batches); /* Destroys batches; NULL h
 /* Returns the number of batches in which every sample is seen once; samples that do not fill the
  * last batch are left out. For text, the number of batches with as many bytes as the text. */
 TN_API uint64_t tn_batches_per_epoch(const tn_batches *batches);
-/* Returns the number of labels per sample: 1; 0 without labels; for text the length of a window; for images with one
- * label per pixel the number of pixels. */
+/* Returns the number of labels per sample: 1; 0 without labels; for text the length of a window;
+ * for images with one label per pixel the number of pixels. */
 TN_API uint64_t tn_batches_labels(const tn_batches *batches);
 
 /* Fills batch `number`, counted from the beginning of training. The order differs in each epoch;
@@ -545,7 +559,7 @@ typedef struct tn_checkpoint_run {
     uint64_t micro_batches;
     uint64_t samples; /* number of training samples; 0: they do not come from a data set */
     uint32_t optimizer, dtype, loss; /* numbers of tn_optimizer, tn_dtype and tn_loss */
-    uint32_t output;                 /* index of the model's output from which the loss is computed */
+    uint32_t output; /* index of the model's output from which the loss is computed */
 } tn_checkpoint_run;
 
 typedef enum tn_role {
@@ -615,6 +629,7 @@ TN_API TN_CHECKED tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint,
  *     options.epochs = 2;
  *     options.checkpoint = "run.ck";     // every 100 steps, and when `step` stops the run
  *     options.go_on = true;              // resume from that file if it exists
+ *     options.prune = &(tn_prune_schedule){.share = 0.9}; // nine of ten weights become zero
  *     if (tn_trainer_open(model, &options, &trainer, &error) ||
  *         tn_trainer_run(trainer, &error) || tn_trainer_test(trainer, &score, &error))
  *         return 2;
@@ -665,9 +680,9 @@ TN_API double tn_rate_at(const tn_rate *rate, uint64_t done);
 /* --- pruning -----------------------------------------------------------------------------------
  */
 
-/* Gradual magnitude pruning: while a model is trained, more and more of its weights become zero, the
- * smallest magnitudes of each parameter first, and stay zero. After `done` updates, the share of
- * zeros is
+/* Gradual magnitude pruning: while a model is trained, more and more of its weights become zero,
+ * the smallest magnitudes of each parameter first, and stay zero. After `done` updates, the share
+ * of zeros is
  *
  *     share * (1 - (1 - (done - begin) / (end - begin))^3)
  *
@@ -801,12 +816,11 @@ typedef struct tn_trainer_options {
  * options           `train` as in the call that made `training`. Strings are copied
  *
  * Errors: E_INVALID (no steps, no samples, data that do not fit the model, no gradient for any
- * parameter, two parameters of one name, a pruning with a share outside of [0, 1), that begins after
- * its end, or with a pattern that matches no parameter, a checkpoint that is damaged or of another
- * run),
- * E_UNSUPPORTED (an input that data cannot fill), E_CONFLICT (samples, steps or rates differ
- * between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context if some
- * parameters are never updated, or a pruning ends after the run. */
+ * parameter, two parameters of one name, a pruning with a share outside of [0, 1), that begins
+ * after its end, or with a pattern that matches no parameter, a checkpoint that is damaged or of
+ * another run), E_UNSUPPORTED (pruning of parameters that ranks divide), E_CONFLICT (samples, steps
+ * or rates differ between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context
+ * if some parameters are never updated, or a pruning ends after the run. */
 TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_training *training,
                                               tn_engine *engine, const tn_trainer_options *options,
                                               tn_trainer **trainer, tn_error *error);
@@ -858,13 +872,13 @@ typedef struct tn_trainer_score {
     /* number of labels that were tested; with TN_LOSS_OUTPUT, of samples in whole batches; 0: no
      * such samples are held out, or the loss is another one */
     uint64_t labels;
-    double loss; /* mean loss; for a cross-entropy, in nats */
-    bool counts; /* whether `accuracy` is valid: the loss is a cross-entropy */
+    double loss;     /* mean loss; for a cross-entropy, in nats */
+    bool counts;     /* whether `accuracy` is valid: the loss is a cross-entropy */
     double accuracy; /* share of labels that have the highest score */
 } tn_trainer_score;
 
-/* Whether a test is possible: held-out samples, and a cross-entropy of float32 scores or a loss that
- * the model computes. */
+/* Whether a test is possible: held-out samples, and a cross-entropy of float32 scores or a loss
+ * that the model computes. */
 TN_API bool tn_trainer_tests(const tn_trainer *trainer);
 /* Tests the current model, in inference mode, on all held-out samples. After tn_trainer_open: plans
  * the model for inference and releases that plan. Errors: those of tn_session_open and
@@ -884,17 +898,12 @@ TN_API TN_CHECKED tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_gra
  * QuantizeLinear of a parameter, as in quantisation-aware training) are stored as the integers that
  * the QuantizeLinear gives, and the DequantizeLinear after it stays.
  *
- *     // ... graph: of tn_graph_load("net.onnx"), then tn_train_model; trainer: trained
- *     static tn_status read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
- *                           uint64_t size, tn_error *error) {
- *         my_model *m = self; // the trainer's parameters, and all others from the file
- *         const char *name = tn_graph_tensor(graph, tensor)->name;
- *         if (tn_trainer_read(m->trainer, name, bytes, size)) return TN_OK;
- *         return tn_contents_read(m->contents, graph, tensor, bytes, size, error);
- *     }
- *     ...
- *     tn_contents_of contents = {.read = read, .self = m};
+ *     // ... graph: of tn_graph_load("net.onnx"); read: asks tn_trainer_read for parameters, and
+ *     // tn_contents_read for all other tensors
+ *     tn_contents_of contents = {.read = read, .self = trainer};
+ *     tn_written written;
  *     if (tn_model_write("net.onnx", graph, &contents, "trained.onnx", &written, &error)) return 2;
+ *     printf("%u weights are integers now\n", written.quantised);
  */
 typedef struct tn_written {
     uint32_t tensors;      /* number of parameters with other data than in the old file */
@@ -914,8 +923,8 @@ typedef struct tn_written {
  *           file, and only quantised weights change
  * output    another file
  * written   out, or NULL
- * Errors: E_INVALID (output is the model itself; a damaged file), E_UNSUPPORTED (not an .onnx file; more than 2 GiB), E_IO, E_NO_MEMORY, those of
- * `contents` and of tn_session_run. */
+ * Errors: E_INVALID (output is the model itself; a damaged file), E_UNSUPPORTED (not an .onnx file;
+ * more than 2 GiB), E_IO, E_NO_MEMORY, those of `contents` and of tn_session_run. */
 TN_API TN_CHECKED tn_status tn_model_write(const char *path, const tn_graph *graph,
                                            const tn_contents_of *contents, const char *output,
                                            tn_written *written, tn_error *error);

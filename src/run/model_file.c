@@ -6,8 +6,9 @@
  *
  * Everything else of the file is copied byte for byte: other nodes, shapes, metadata, functions,
  * unknown fields. A parameter whose data is that of the file is copied as well, so external data
- * stays where it is, unless the new file is in another folder. The integers come from the engine's own kernel of QuantizeLinear, so a run of the
- * new file reads the numbers that a run of the old one rounds to.
+ * stays where it is, unless the new file is in another folder. The integers come from the engine's
+ * own kernel of QuantizeLinear, so a run of the new file reads the numbers that a run of the old
+ * one rounds to.
  *
  * Cost: O(size of the file and of the parameters); memory: the new file, and twice the largest
  * parameter.
@@ -135,8 +136,7 @@ static tn_status file_scan_graph(file_image *image, tn__span graph, uint32_t dep
     if (depth > ONNX_DEPTH_MAX) return file_bad(image);
     while (tn__proto_next(&graph, &field, &bad)) {
         file_name *entry;
-        if (field.number == ONNX_GRAPH_NODE)
-            TN_TRY(file_scan_node(image, field.inside, depth));
+        if (field.number == ONNX_GRAPH_NODE) TN_TRY(file_scan_node(image, field.inside, depth));
         if (field.number == ONNX_GRAPH_INITIALIZER && depth == 0)
             TN_TRY(file_add_name(image, file_field(field.inside, ONNX_TENSOR_NAME), &entry));
         if (field.number != ONNX_GRAPH_OUTPUT) continue;
@@ -190,8 +190,7 @@ static tn_status file_read(const file_image *image, tn_tensor_id id, void *bytes
     uint64_t size = tn_graph_tensor(image->graph, id)->bytes;
     if (from != NULL && from->read != NULL)
         return from->read(from->self, image->graph, id, bytes, size, image->error);
-    if (image->own == NULL)
-        TN_FAIL(image->error, TN_E_IO, "%.200s cannot be read", image->path);
+    if (image->own == NULL) TN_FAIL(image->error, TN_E_IO, "%.200s cannot be read", image->path);
     return tn_contents_read(image->own, image->graph, id, bytes, size, image->error);
 }
 
@@ -316,8 +315,7 @@ static tn_status file_put_quantised(file_image *image, tn_op_id id, tn__text *to
     tn_status status = tn_graph_create(&image->context, &graph, image->error);
     if (status == TN_OK) status = quantise_graph(image, op, graph, inputs, &output);
     if (status == TN_OK) status = tn_session_open(graph, &options, &session, image->error);
-    if (status == TN_OK)
-        status = quantise_run(image, op, graph, session, inputs, output, to);
+    if (status == TN_OK) status = quantise_run(image, op, graph, session, inputs, output, to);
     tn_session_close(session);
     tn_graph_destroy(graph);
     return status;
@@ -334,8 +332,8 @@ static bool file_folder(const char *path, struct stat *folder) {
     return stat(text, folder) == 0;
 }
 
-/* Whether the tensor's data is in another file, which would not be found from the new file, because it
- * is named relative to the folder of the model. */
+/* Whether the tensor's data is in another file, which would not be found from the new file, because
+ * it is named relative to the folder of the model. */
 static bool file_loses(const file_image *image, tn__span tensor) {
     struct stat from, to;
     if (file_field(tensor, ONNX_TENSOR_EXTERNAL).bytes == NULL) return false;
@@ -360,8 +358,7 @@ static tn_status file_put_node(file_image *image, const tn__proto_field *field, 
     const file_name *entry = file_find(image, file_field(field->inside, ONNX_NODE_OUTPUT));
     bool put = false;
     if (entry != NULL && entry->is_gone) return TN_OK;
-    if (entry != NULL && entry->fold != TN_NONE)
-        return file_put_quantised(image, entry->fold, to);
+    if (entry != NULL && entry->fold != TN_NONE) return file_put_quantised(image, entry->fold, to);
     if (file_is_parameter(image, entry) && entry->is_node) {
         TN_TRY(file_put_parameter(image, entry->id, false, to, &put));
         image->adds = image->adds || put;

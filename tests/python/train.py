@@ -6,6 +6,7 @@
 Exit status: 0 they agree, 1 not, 77 numpy is absent.
 """
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -30,7 +31,8 @@ def commanded(*words):
 class Training(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        os.makedirs(folder, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
         os.chdir(folder)
         subprocess.run([sys.executable, os.path.join(source, "tests/cli/train_models.py"), folder], check=True)
         some = [0.1 * (at % 7) - 0.2 for at in range(640)]

@@ -289,7 +289,11 @@ static double two_train(const two_data *from, const char *const names[3], const 
         {names[1],
          {.dtype = TN_INT64, .rank = 1, .shape = {20}, .bytes = 160, .data = (void *)from->labels}},
         {names[2],
-         {.dtype = TN_FLOAT32, .rank = 2, .shape = {20, 5}, .bytes = 400, .data = (void *)from->other}}};
+         {.dtype = TN_FLOAT32,
+          .rank = 2,
+          .shape = {20, 5},
+          .bytes = 400,
+          .data = (void *)from->other}}};
     tn_samples samples = {.inputs = arrays, .input_count = 3};
     two_inputs(&run);
     run.options.fill = NULL;
@@ -333,7 +337,8 @@ static void every_input_gets_the_array_of_its_name(void **state) {
     double same = two_train(&turned, (const char *const[]){second, "labels", first}, NULL);
     double other = two_train(&given, (const char *const[]){second, "labels", first}, NULL);
     assert_true(loss > 0 && memcmp(&loss, &same, sizeof loss) == 0 && loss != other);
-    (void)two_train(&given, (const char *const[]){first, "labels", "others"}, "'others' is no input");
+    (void)two_train(&given, (const char *const[]){first, "labels", "others"},
+                    "'others' is no input");
     (void)two_train(&given, (const char *const[]){first, "label", second}, "'label' is no input");
 }
 
@@ -383,7 +388,8 @@ static void a_pruned_run_tells_its_zeros(void **state) {
     kit_end(&run);
 
     kit_classes(&run, 5);
-    run.options.prune = &(tn_prune_schedule){.share = 0.5, .patterns = patterns, .pattern_count = 1};
+    run.options.prune =
+        &(tn_prune_schedule){.share = 0.5, .patterns = patterns, .pattern_count = 1};
     kit_must(&run, kit_open(&run));
     assert_int_equal(tn_trainer_at(run.trainer)->prunable, 5 * 6 + 6 + 2 * 6 + 6 * 3 + 3);
     kit_end(&run);

@@ -2,12 +2,17 @@
 import ctypes
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from tenure import _abi, _arrays
+from tenure import _abi
 from tenure._abi import (LOSSES, NONE, OPTIMIZERS, SCHEDULES, STEP, TRAIN_READ, tn_array, tn_contents, tn_contents_of, tn_data,
                          tn_named_array, tn_prune_schedule, tn_samples, tn_session_options, tn_train_options, tn_trainer,
                          tn_trainer_options, tn_trainer_score, tn_written)
 from tenure._graph import HANDLE, Graph, choice, decoded, load
 from tenure._library import Context, Error, Owner, Path, ask, call, library, number, options, path, real, room_for, size, text
+
+try:
+    import numpy
+except ImportError:  # data is then named by a text
+    numpy = None  # type: ignore[assignment]
 
 Data = Union[str, Mapping[str, Any], Tuple[Any, Any]]
 Step = Optional[Callable[[int, float], Optional[bool]]]
@@ -31,7 +36,7 @@ class Training:
     zeros, prunable              elements that are zero for good, and elements of all pruned parameters
     bytes                        arena and static memory of a step
 
-    What does not apply is None.
+    Values that do not apply are None.
     """
 
     steps: int
@@ -74,9 +79,9 @@ class Training:
 
 
 def arrays_needed() -> Any:
-    if _arrays.numpy is None:
+    if numpy is None:
         raise TypeError("arrays need numpy, which is not installed")
-    return _arrays.numpy
+    return numpy
 
 
 def empty(dtype: int, shape: Sequence[int]) -> Any:
@@ -112,7 +117,7 @@ def data_of(data: Data, test: Any, owner: Owner, keeps: List[Any]) -> Any:
     handle = ctypes.POINTER(tn_data)()
     if isinstance(data, str):
         if test is not None:
-            raise TypeError("test: the data set is named by a text, which says what is held out")
+            raise TypeError("test: the text that names the data set also names the held-out samples")
         call("tn_data_load", text(data, "data"), None, ctypes.byref(handle))
     else:
         train = samples_of(data, "data", keeps)

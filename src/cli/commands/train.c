@@ -59,7 +59,8 @@ enum {
     X(TRAIN_EVERY, "checkpoint-every", "N", "number of steps between checkpoints (default: 100)")  \
     X(TRAIN_RESUME, "resume", "FILE", "continue from a checkpoint, with bit-identical results")    \
     X(TRAIN_SAVE, "save-model", "FILE",                                                            \
-      "write the model with its trained parameters as .onnx at the end; weights that it quantises "\
+      "write the model with its trained parameters as .onnx at the end; weights that it "          \
+      "quantises "                                                                                 \
       "are stored as integers")                                                                    \
     X(TRAIN_LOG, "log", "FILE", "write the loss and the correct answers of each step as .csv")     \
     X(TRAIN_PARALLEL, "parallel", "data=N,tensor=N,pipeline=N",                                    \
@@ -104,7 +105,8 @@ static void train_parse_prune(cli_train *train, const char *value, struct argp_s
     size_t length = strcspn(value, ":");
     char part[64];
     *prune = (tn_prune_schedule){.pattern_count = prune->pattern_count};
-    snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part - 1), value);
+    snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part - 1),
+             value);
     prune->share = cli_share(state, "prune", part);
     if (!(prune->share < 1))
         cli_misuse(state, "--prune: the fraction must be at least 0 and below 1");

@@ -258,8 +258,8 @@ static tn_status training_output(const char *name, const tn_graph *model, uint32
     const tn_block *block = tn_graph_block(model, 0);
     for (*output = 0; *output < block->output_count; ++*output)
         if (strcmp(tn_graph_tensor(model, block->outputs[*output])->name, name) == 0) return TN_OK;
-    TN_FAIL(error, TN_E_INVALID, "the model has no output '%.80s' for --loss; its first output is '%.80s'",
-            name,
+    TN_FAIL(error, TN_E_INVALID,
+            "the model has no output '%.80s' for --loss; its first output is '%.80s'", name,
             block->output_count > 0 ? tn_graph_tensor(model, block->outputs[0])->name : "absent");
 }
 

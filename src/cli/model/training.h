@@ -19,9 +19,9 @@ typedef struct cli_training {
     tn_train_options options; /* cli_training_make sets its members `freeze` and `train` */
     const char *freeze[CLI_FREEZE_MAX], *train[CLI_FREEZE_MAX];
     const char *loss_output; /* --loss output:NAME: the output that is the loss; NULL: the first */
-    double recompute;     /* limit of the work of recomputation, as a fraction; 0: none */
-    bool recompute_cheap; /* true: recompute all cheap operators; used if `recompute` is 0 */
-    uint32_t given;       /* bits of the options that were given; see cli_training_is_given */
+    double recompute;        /* limit of the work of recomputation, as a fraction; 0: none */
+    bool recompute_cheap;    /* true: recompute all cheap operators; used if `recompute` is 0 */
+    uint32_t given;          /* bits of the options that were given; see cli_training_is_given */
 } cli_training;
 #define CLI_TRAINING_INIT                                                                          \
     {                                                                                              \

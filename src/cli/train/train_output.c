@@ -399,7 +399,8 @@ static void answer_model(cli_answer *answer, const cli_train *train) {
                  cli_shown_path(train->model_path));
     if (written->quantised > 0)
         cli_add_line(answer, "", "%u weight%s as integers, from %s to %s", written->quantised,
-                     written->quantised == 1 ? "" : "s", tn_size_format(written->real_bytes, before),
+                     written->quantised == 1 ? "" : "s",
+                     tn_size_format(written->real_bytes, before),
                      tn_size_format(written->stored_bytes, after));
     cli_answer_open(answer, "model");
     cli_add(answer, "bytes", written->file_bytes);

@@ -248,10 +248,9 @@ static tn_status run_fill(const cli_train *train, const tn_graph *graph, const t
     options.context = train->input.import.context;
     options.seed = train->opened.seed;
     options.input_count = count;
-    TN_TRY(tn_batches_create(
-        train->data, filled->tensors,
-        made->labels != TN_NONE ? tn_graph_tensor(graph, made->labels) : NULL, &options, &batches,
-        error));
+    TN_TRY(tn_batches_create(train->data, filled->tensors,
+                             made->labels != TN_NONE ? tn_graph_tensor(graph, made->labels) : NULL,
+                             &options, &batches, error));
     tn_batches_fill(batches, 0, filled->arrays, &labels);
     tn_batches_destroy(batches);
     return TN_OK;
@@ -353,8 +352,8 @@ tn_status cli_train_all(cli_train *train, tn_error *error) {
     return TN_OK;
 }
 
-/* Returns the trained model, not opened: its parameters are those of the trainer, and all others come
- * from the sources of the training, which own them. */
+/* Returns the trained model, not opened: its parameters are those of the trainer, and all others
+ * come from the sources of the training, which own them. */
 static cli_opened_model run_trained(const cli_train *train, cli_input *input) {
     return (cli_opened_model){.input = input,
                               .trained = train->trainer,

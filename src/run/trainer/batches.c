@@ -200,8 +200,7 @@ static tn_status batches_count(tn_batches *batches, tn_error *error) {
     if (batches->data->text && set->count <= batches->labels)
         TN_FAIL(error, TN_E_INVALID,
                 "%.200s has %llu bytes to train on; the model reads %llu and the next one",
-                set->paths[0], (unsigned long long)set->count,
-                (unsigned long long)batches->labels);
+                set->paths[0], (unsigned long long)set->count, (unsigned long long)batches->labels);
     uint64_t whole = (uint64_t)batches->parts * batches->size;
     batches->per_epoch = set->count / tn__mul_sat(whole, batches_stride(batches));
     if (batches->per_epoch == 0)

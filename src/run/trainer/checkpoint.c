@@ -387,7 +387,8 @@ static tn_status run_compare_tensors(const tn_checkpoint *checkpoint, const tn__
             checkpoint_kept_is(&checkpoint->kept[i], keep))
             continue;
         if (keep == NULL && checkpoint_is_mask(checkpoint, &checkpoint->kept[i]))
-            TN_FAIL(error, TN_E_INVALID, "%.200s is of a run that prunes '%.80s', and this one does not",
+            TN_FAIL(error, TN_E_INVALID,
+                    "%.200s is of a run that prunes '%.80s', and this one does not",
                     checkpoint->path, checkpoint->kept[i].name);
         if (keep != NULL && keep->held != NULL)
             TN_FAIL(error, TN_E_INVALID,

@@ -1,5 +1,5 @@
-/* data.c - loads data sets (Fashion-MNIST as Debian ships it, samples and labels in files, a file for
- * each input by its name, text as bytes, arrays), and checks them against a model. */
+/* data.c - loads data sets (Fashion-MNIST as Debian ships it, samples and labels in files, a file
+ * for each input by its name, text as bytes, arrays), and checks them against a model. */
 #include "run/trainer/data.h"
 #include "graph/element.h"
 
@@ -151,10 +151,11 @@ static tn_status data_match_places(const tn_data *data, const tn__data_set *set,
     if (set->array_count == wanted) return TN_OK;
     if (data->labels_apart && batch->labels == NULL && set->array_count == wanted + 1) return TN_OK;
     data_list_inputs(batch, takes);
-    TN_FAIL(error, TN_E_INVALID,
-            "the data has %u arrays without names, but a step takes %s; give each array the name of "
-            "its input",
-            set->array_count, takes);
+    TN_FAIL(
+        error, TN_E_INVALID,
+        "the data has %u arrays without names, but a step takes %s; give each array the name of "
+        "its input",
+        set->array_count, takes);
 }
 
 tn_status tn__data_match(const tn_data *data, const tn__data_set *set, const tn__batch_of *batch,
@@ -270,8 +271,8 @@ static tn_status data_load_list(tn_data *data, const char **at, bool named, tn__
         if (named) {
             size_t name = strcspn(*at, "=");
             if ((*at)[name] == '\0' || name == 0)
-                TN_FAIL(error, TN_E_INVALID, "'%.100s' is not NAME=FILE, as the first of the list is",
-                        *at);
+                TN_FAIL(error, TN_E_INVALID,
+                        "'%.100s' is not NAME=FILE, as the first of the list is", *at);
             TN_TRY(data_path(data, *at, name, &array->name, error));
             for (uint32_t a = 0; a < set->array_count; a++)
                 if (strcmp(set->arrays[a].name, array->name) == 0)
@@ -303,8 +304,10 @@ static tn_status data_load_files(tn_data *data, const char *what, tn_error *erro
     if (at[0] == '\0' && at[-1] != ':') return TN_OK;
     TN_TRY(data_load_list(data, &at, named, &data->test, error));
     if (at[0] == '\0' && at[-1] != ':') return TN_OK;
-    TN_FAIL(error, TN_E_INVALID, "'%.100s': there are samples to train on and samples to test on, "
-            "and no third list", what);
+    TN_FAIL(error, TN_E_INVALID,
+            "'%.100s': there are samples to train on and samples to test on, "
+            "and no third list",
+            what);
 }
 
 static tn_status data_take_text(tn_data *data, const char *path, const uint8_t *bytes,

@@ -1,13 +1,13 @@
-/* masks.c - gradual magnitude pruning during training: the weights of smallest magnitude become zero
- * and stay zero, step after step, until each pruned parameter has the share of zeros that was asked
- * for.
+/* masks.c - gradual magnitude pruning during training: the weights of smallest magnitude become
+ * zero and stay zero, step after step, until each pruned parameter has the share of zeros that was
+ * asked for.
  *
  * A mask has a bit for each element of a parameter; it is set once the element is pruned, and never
- * cleared. After each update of the parameters, the elements of the mask become zero again, whatever
- * the optimizer has added to them, so the next forward pass reads zeros. At the steps of the
- * schedule, the elements of smallest magnitude that are not yet in the mask join it. Elements of
- * equal magnitude join from the last one on. Masks are in host memory, and in checkpoints, because
- * an element may be zero without being pruned.
+ * cleared. After each update of the parameters, the elements of the mask become zero again,
+ * whatever the optimizer has added to them, so the next forward pass reads zeros. At the steps of
+ * the schedule, the elements of smallest magnitude that are not yet in the mask join it. Elements
+ * of equal magnitude join from the last one on. Masks are in host memory, and in checkpoints,
+ * because an element may be zero without being pruned.
  *
  * Cost: each step copies the pruned parameters out of static memory and back, O(elements). A step
  * of the schedule also counts the magnitudes twice, without sorting.
@@ -25,11 +25,11 @@ struct tn__mask {
     tn_tensor_id parameter;
     uint64_t elements, pruned; /* number of elements; of those whose bit is set */
     uint8_t *bits;             /* [elements / 8 rounded up] */
-    int64_t bytes;             /* number of bytes in `bits`, the shape of the mask in a checkpoint */
+    int64_t bytes; /* number of bytes in `bits`, the shape of the mask in a checkpoint */
 };
 
 struct tn__masks {
-    tn_prune_schedule schedule; /* with its defaults filled in; its patterns are not used any more */
+    tn_prune_schedule schedule; /* with its defaults, without its patterns */
     tn__mask *list;
     uint32_t count;
     float *values, *open; /* room for the elements of the largest parameter, twice */
@@ -92,7 +92,8 @@ static tn_status masks_check_patterns(const tn_trainer *trainer, const tn_prune_
             any = keeping->list[i].role == TN_ROLE_PARAMETER &&
                   tn__glob(schedule->patterns[p], keeping->list[i].name);
         if (!any)
-            TN_FAIL(error, TN_E_INVALID, "no trained parameter matches '%.80s', which is to be pruned",
+            TN_FAIL(error, TN_E_INVALID,
+                    "no trained parameter matches '%.80s', which is to be pruned",
                     schedule->patterns[p]);
     }
     return TN_OK;
@@ -134,10 +135,11 @@ static tn_status masks_list(tn_trainer *trainer, tn__masks *masks, tn_error *err
         if (keep.role != TN_ROLE_PARAMETER || keep.dtype != TN_FLOAT32) continue;
         if (!masks_matches(&masks->schedule, tn_graph_tensor(graph, keep.parameter))) continue;
         if (keep.in_shard || keep.cut != NULL || keep.staged)
-            TN_FAIL(error, TN_E_UNSUPPORTED,
-                    "'%.80s' is divided among ranks, and pruning needs whole parameters: divide only "
-                    "the samples",
-                    keep.name);
+            TN_FAIL(
+                error, TN_E_UNSUPPORTED,
+                "'%.80s' is divided among ranks, and pruning needs whole parameters: divide only "
+                "the samples",
+                keep.name);
         tn__mask *mask = &masks->list[masks->count++];
         *mask = (tn__mask){.parameter = keep.in, .elements = keep.bytes / sizeof(float)};
         if (mask->elements > most) most = mask->elements;
@@ -145,8 +147,9 @@ static tn_status masks_list(tn_trainer *trainer, tn__masks *masks, tn_error *err
         TN_TRY(masks_keep(trainer, &keep, mask, error));
     }
     if (masks->count == 0)
-        TN_FAIL(error, TN_E_INVALID,
-                "there is nothing to prune: no trained float32 parameter matches, or has two extents");
+        TN_FAIL(
+            error, TN_E_INVALID,
+            "there is nothing to prune: no trained float32 parameter matches, or has two extents");
     masks->values = tn__arena_array(&trainer->arena, most, sizeof *masks->values);
     masks->open = tn__arena_array(&trainer->arena, most, sizeof *masks->open);
     masks->found = tn__arena_array(&trainer->arena, 1, sizeof *masks->found);
@@ -205,13 +208,11 @@ static tn_status mask_apply(tn_trainer *trainer, tn__mask *mask, bool grows, dou
     tn_engine *twin = trainer->options.twin;
     uint64_t bytes = mask->elements * sizeof(float);
     if (mask->pruned == 0 && !grows) return TN_OK;
-    TN_TRY(
-        tn_engine_get_static(trainer->engine, mask->parameter, masks->values, bytes, error));
+    TN_TRY(tn_engine_get_static(trainer->engine, mask->parameter, masks->values, bytes, error));
     if (grows) mask_grow(masks, mask, mask_target(mask, share));
     for (uint64_t i = 0; i < mask->elements; i++)
         if (mask_has(mask, i)) masks->values[i] = 0;
-    TN_TRY(
-        tn_engine_set_static(trainer->engine, mask->parameter, masks->values, bytes, error));
+    TN_TRY(tn_engine_set_static(trainer->engine, mask->parameter, masks->values, bytes, error));
     if (twin == NULL) return TN_OK;
     TN_TRY(tn_engine_get_static(twin, mask->parameter, masks->values, bytes, error));
     for (uint64_t i = 0; i < mask->elements; i++)

@@ -153,10 +153,10 @@ static tn_status trainer_batches(tn_trainer *trainer, const tn_tensor *scores, t
     options.seed = trainer->options.seed;
     options.part = trainer->part;
     options.parts = trainer->state.parts;
-    return tn_batches_create(
-        trainer->options.data, inputs,
-        step->labels != TN_NONE ? tn_graph_tensor(step->graph, step->labels) : NULL, &options,
-        &trainer->batches, error);
+    return tn_batches_create(trainer->options.data, inputs,
+                             step->labels != TN_NONE ? tn_graph_tensor(step->graph, step->labels)
+                                                     : NULL,
+                             &options, &trainer->batches, error);
 }
 
 static tn_status trainer_source(tn_trainer *trainer, const tn_tensor *scores, tn_error *error) {

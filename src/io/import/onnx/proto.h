@@ -1,5 +1,5 @@
-/* proto.h - functions that write protobuf, and functions that iterate over the fields of a message so
- * that they can be copied. The importer has read the whole file before, so the fields are well
+/* proto.h - functions that write protobuf, and functions that iterate over the fields of a message
+ * so that they can be copied. The importer has read the whole file before, so the fields are well
  * formed; bounds are checked nevertheless. wire.h reads values. Cost: O(bytes).
  */
 #ifndef TN_IMPORT_PROTO_H
