@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from train_models import model, node, npy, read_checkpoint, tensor, value  # noqa: E402
+from train_models import idx, model, node, npy, read_checkpoint, tensor, value  # noqa: E402
 
 try:
     import numpy
@@ -180,6 +180,14 @@ def main():
     data, words = given["rebuilt"]
     run(tenure, "train", "rebuilt.onnx", "--loss", "output", "--data", "rebuilt_x.npy", *words, "--checkpoint", "plain.ck")
     must(read_checkpoint("plain.ck") == read_checkpoint("rebuilt.ck"), "a file without a name is another input")
+    # idx files, packed or not, also through a link
+    bytes_ = random.integers(0, 256, (COUNT, 5)).astype("u1")
+    idx("real.gz", bytes_.shape, bytes_.tobytes())
+    os.path.lexists("x.gz") or os.symlink("real.gz", "x.gz")
+    npy("bytes.npy", "|u1", bytes_.shape, bytes_.tobytes())
+    for file in ("x.gz", "bytes.npy"):
+        run(tenure, "train", "rebuilt.onnx", "--loss", "output", "--data", "x=" + file, *words, "--checkpoint", file + ".ck")
+    must(read_checkpoint("x.gz.ck") == read_checkpoint("bytes.npy.ck"), "an idx file gives other numbers")
     # resumed: the same bits
     data, words = given["distilled"]
     train = ["train", "distilled.onnx", "--loss", "output", "--data", data, "--freeze", "teacher.*", "--batch", "4"]

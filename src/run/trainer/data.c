@@ -216,13 +216,16 @@ static tn_status data_room(tn_data *data, tn__data_set *set, uint32_t count, tn_
 
 /* --- files --- */
 
-/* Adds the contents of a file to a set, which has room for it. */
-static tn_status data_add(tn_data *data, const char *path, size_t length, bool idx,
+/* Adds the contents of a file to a set, which has room for it. named: the user names the file, so
+ * links are followed. */
+static tn_status data_add(tn_data *data, const char *path, size_t length, bool idx, bool named,
                           tn__data_set *set, tn_error *error) {
     uint32_t a = set->array_count;
     tn_array *array = &set->arrays[a].array;
+    tn_context context = data->context;
+    context.follow_links = context.follow_links || named;
     TN_TRY(data_path(data, path, length, &set->paths[a], error));
-    TN_TRY(idx ? tn__idx_load(set->paths[a], &data->context, array, error)
+    TN_TRY(idx ? tn__idx_load(set->paths[a], &context, array, error)
                : tn_array_load(set->paths[a], &data->context, array, error));
     set->array_count++;
     return TN_OK;
@@ -237,7 +240,7 @@ static tn_status data_load_idx(tn_data *data, const char *folder, const char *im
         int length = snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         if (length >= (int)sizeof path)
             TN_FAIL(error, TN_E_INVALID, "the path of the data is too long");
-        TN_TRY(data_add(data, path, (size_t)length, true, set, error));
+        TN_TRY(data_add(data, path, (size_t)length, true, false, set, error));
     }
     return data_count(set, error);
 }
@@ -280,7 +283,7 @@ static tn_status data_load_list(tn_data *data, const char **at, bool named, tn__
             *at += name + 1;
         }
         size_t length = strcspn(*at, ",:");
-        TN_TRY(data_add(data, *at, length, data_is_idx(*at, length), set, error));
+        TN_TRY(data_add(data, *at, length, data_is_idx(*at, length), true, set, error));
         end = (*at)[length];
         *at += length + (end != '\0');
     }
