@@ -69,21 +69,23 @@ TN_API void tn_tensor_part_put(const tn_tensor_part *part, uint32_t ranks, uint3
 
 typedef enum tn_way { TN_WAY_FORWARD, TN_WAY_BACKWARD, TN_WAY_UPDATE } tn_way;
 
-/* The part, the round and the pass in which a tensor is made. */
+/* Where a tensor of a pipelined training step is made: the part of the model, the micro-batch
+ * (`round`) and the pass. */
 typedef struct tn_home {
     uint32_t part, round;
-    /* the pass in which the tensor is made; UPDATE: after all passes, so the tensor belongs to no
-     * round */
+    /* the pass in which the tensor is made; UPDATE: after the passes of all micro-batches, so
+     * `round` has no meaning */
     tn_way way;
-    /* a parameter: the tensor is made wherever the parameter is, possibly in several parts;
-     * TN_NONE: the tensor is made only in `part` */
+    /* a parameter: the tensor is made in each part that reads this parameter; TN_NONE: the tensor
+     * is made only in `part` */
     tn_tensor_id of;
     uint64_t readers; /* for static tensors of the model: bit p is set if part p reads the tensor */
 } tn_home;
 
 /* The tensors of one micro-batch in the step's graph. */
 typedef struct tn_round {
-    /* tensors of the step for the micro-batch; TN_NONE: the step has no such tensor */
+    /* the tensors of this micro-batch with labels, loss and number of correct labels; TN_NONE: the
+     * step has no such tensor */
     tn_tensor_id labels, loss, correct;
     /* [input_count] the inputs of the model for the micro-batch, in the model's order */
     const tn_tensor_id *inputs;
@@ -93,7 +95,8 @@ typedef struct tn_stages {
     uint32_t parts, rounds;
     const tn_round *round; /* [rounds] */
     uint32_t input_count;
-    const tn_home *homes; /* [tensors] home of each tensor of the graph as tn_train made it */
+    /* [tensors] where each tensor is made, for the graph as tn_train made it */
+    const tn_home *homes;
     uint32_t tensors;
     /* [tensors] whether all ranks that share a stage (tn_train_options.tensor_ranks) have equal
      * values in the tensor; NULL: not known for any tensor */
@@ -280,8 +283,8 @@ TN_API uint32_t tn_grid_ranks(const tn_grid *grid);
 typedef struct tn_place { /* The position of a rank along each axis of a grid, from 0. */
     uint32_t tensor, data, pipeline;
 } tn_place;
-/* tn_grid_place returns the position of a rank along each axis; the function after it returns the
- * rank at a position. */
+/* tn_grid_place returns the position of a rank along each axis; tn_grid_rank returns the rank at a
+ * position. */
 TN_API tn_place tn_grid_place(const tn_grid *grid, uint32_t rank);
 TN_API uint32_t tn_grid_rank(const tn_grid *grid, tn_place place);
 /* Returns the number of the group of ranks that differ from `rank` only along `axis`; 0 if these

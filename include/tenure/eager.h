@@ -76,11 +76,12 @@ typedef struct tn_evict_counts {
  * Recomputation can need more memory. */
 typedef struct tn_evict_least {
     uint64_t bytes;  /* bytes at the operator that needs most memory */
-    uint64_t pinned; /* section of `bytes` at fixed addresses: parameters, states, constants */
-    /* section of `bytes` that is referenced and cannot be recomputed: data, gradients */
+    uint64_t pinned; /* the part of `bytes` at fixed addresses: parameters, states, constants */
+    /* the part of `bytes` that is referenced and cannot be recomputed: data, gradients */
     uint64_t held;
     uint64_t working; /* bytes of the operator's other operands, its results and its scratch */
-    /* number of operators before the operator that needs most; values from outside count, too */
+    /* number of operators that ran before the operator that needs most memory; recomputations and
+     * values from outside count, too */
     uint64_t op;
     /* name of the operator or of the put tensor; NULL: all live values at the end need most */
     const char *name;
@@ -251,7 +252,7 @@ TN_API TN_CHECKED tn_status tn_eager_create(const tn_eager_options *options, tn_
  * destroyed first. NULL has no effect. */
 TN_API void tn_eager_destroy(tn_eager *eager);
 
-/* --- four commands ---------------------------------------------------------------------------- */
+/* --- the commands on tensors ------------------------------------------------------------------ */
 
 /* Tensor data that comes from the host. */
 typedef struct tn_eager_data {

@@ -106,7 +106,7 @@ typedef struct tn_rules {
  * Threads: program and costs are only read; a result belongs to one thread.
  */
 
-enum {                         /* tn_fit_options.allow */
+enum {                         /* the techniques of tn_fit_options.allow, as bits */
        TN_FIT_ORDER = 1u << 0, /* operators may be reordered */
        TN_FIT_RECOMPUTE = 1u << 1,
        /* tensors may be copied to the host and back over the link; the rates of the link must be
@@ -332,7 +332,7 @@ typedef struct tn_fit_answer {
     /* the set of techniques (TN_FIT_*) with which the program was found; 0: the plan without
      * changes */
     uint32_t techniques;
-    uint32_t allowed;             /* TN_FIT_* */
+    uint32_t allowed;             /* the techniques (TN_FIT_*) that the request allowed */
     uint64_t budget, host_budget; /* budgets in bytes, as given in the request */
     /* if request.arena is set: bytes outside the arena, which no number in the answer counts */
     uint64_t apart;

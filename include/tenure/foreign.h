@@ -72,7 +72,7 @@ typedef struct tn_foreign_arena {
     uint64_t
         alignment; /* the largest power of two that divides all its offsets, up to 512 in XLA and
                          * 16 in ExecuTorch */
-    uint32_t use;  /* tn_foreign_use */
+    uint32_t use;  /* use of the arena, a tn_foreign_use */
     /* for a planned arena: the most bytes that are live at once, without alignment */
     uint64_t live;
     int64_t step; /* for a planned arena: the first step with `live` live bytes */

@@ -162,7 +162,7 @@ TN_API const char *tn_weights_text(const tn_weights *weights, const char *key);
 TN_API bool tn_weights_number_at(const tn_weights *weights, const char *key, uint64_t index,
                                  uint64_t *number);
 
-/* --- as the weights of a graph ------------------------------------------------------------------
+/* --- files of weights as the data of a graph ----------------------------------------------------
  */
 
 /* Prepares a graph for weights: every parameter or constant of `graph` that has the name of a

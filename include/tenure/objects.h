@@ -62,7 +62,7 @@ typedef struct tn_edges {
 /* An assignment of records to objects, and how close to optimal the assignment is known to be. */
 typedef struct tn_objects {
     uint32_t *object;                   /* [record_count] the object of each record */
-    uint64_t (*size)[TN_SIZE_RANK_MAX]; /* [object_count] */
+    uint64_t (*size)[TN_SIZE_RANK_MAX]; /* [object_count] the size of each object */
     uint32_t record_count, object_count;
     tn_size_kind kind;
     /* sum of the sizes of all objects: bytes, or elements for kinds with several extents */

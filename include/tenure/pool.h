@@ -59,7 +59,7 @@ typedef struct tn_pool_options {
     uint64_t alignment;
     /* only for `planned`: request i must be for sizes[i] bytes and gets offsets[i]. After the last
      * request the plan starts again. Both arrays are copied. Entries of size 0 are skipped. */
-    const uint64_t *sizes, *offsets; /* [planned_count] */
+    const uint64_t *sizes, *offsets; /* [planned_count] each */
     uint32_t planned_count;
     /* Called before bytes used on one stream may go to another stream: when a cache is emptied
      * (caching, iteration), and when `iteration` starts or discards a plan, releases memory, or
@@ -116,7 +116,7 @@ typedef struct tn_pool_caching {
 
 #define TN_POOL_OPTIONS_INIT TN_INIT(tn_pool_options, TN_SET(struct_size, sizeof(tn_pool_options)))
 
-enum {                               /* tn_pool_request.flags */
+enum {                               /* flags of a request (tn_pool_request.flags) */
        TN_POOL_LONG_LIVED = 1u << 0, /* the block is a parameter or an output (two-ended) */
 };
 
@@ -126,7 +126,7 @@ typedef struct tn_pool_request {
     /* alignment, a power of two, at most 2^30; ignored if it is below that of the pool */
     uint64_t alignment;
     uint32_t stream;   /* the stream that uses the block (caching, iteration) */
-    uint32_t flags;    /* TN_POOL_* */
+    uint32_t flags;    /* flags of the request: bits TN_POOL_* */
     uint32_t tag;      /* label of the holder, from tn_pool_tag; 0: unnamed */
     uint64_t spare[2]; /* reserved for later fields: 0 (status.h) */
 } tn_pool_request;

@@ -309,7 +309,7 @@ TN_API TN_CHECKED tn_status tn_program_stream(const tn_program *program, const t
 /* Releases a result; a zeroed one has no effect. */
 TN_API void tn_stream_release(tn_stream_result *result);
 
-/* --- single searches ------------------------------------------------------------------------- */
+/* --- searches within one program ------------------------------------------------------------- */
 
 /* Finds the fastest program within the budget.
  *
@@ -363,7 +363,8 @@ typedef enum tn_fate {
     TN_FATE_COUNT
 } tn_fate;
 TN_API const char *tn_fate_name(tn_fate fate);
-/* fates  out, [tensors of the program's graph]; if several apply, the last in the order above */
+/* Writes to `fates` the decision about each tensor of the program's graph, a tn_fate. If several
+ * apply to a tensor, the last one in the order of tn_fate counts. */
 TN_API void tn_program_fates(const tn_program *program, uint8_t *fates);
 
 /* Totals of the tensors that have memory of their own, by decision. Encoded forms are not
@@ -373,7 +374,7 @@ typedef struct tn_fate_totals {
     /* bytes of the tensors; each tensor counts once, with its size before encoding */
     uint64_t bytes[TN_FATE_COUNT];
 } tn_fate_totals;
-/* totals  out. Errors: E_NO_MEMORY. Cost: O(live ranges + instructions). */
+/* Computes the totals by decision. Errors: E_NO_MEMORY. Cost: O(live ranges + instructions). */
 TN_API TN_CHECKED tn_status tn_fit_fates(const tn_occupancy *occupancy, tn_fate_totals *totals,
                                          tn_error *error);
 

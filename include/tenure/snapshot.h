@@ -70,7 +70,7 @@ typedef struct tn_snapshot_event {
     int64_t time_us; /* time in microseconds since 1970; 0: not recorded */
     uint32_t stack;  /* number of the stack, for tn_snapshot_stack; 0: there is no stack */
     uint16_t stream; /* number of the stream, for tn_snapshot_stream */
-    uint8_t action;  /* tn_snapshot_action */
+    uint8_t action;  /* kind of the event, a tn_snapshot_action */
     /* number of the category, for tn_snapshot_category, if the file has one; 0: no category */
     uint8_t category;
 } tn_snapshot_event;
@@ -93,11 +93,12 @@ typedef struct tn_snapshot_block {
     uint64_t address, size;
     uint64_t requested; /* bytes requested by the current allocation, or by the last one */
     uint32_t stack;     /* number of the stack of that allocation; 0: there is no stack */
-    uint32_t state;     /* tn_snapshot_state */
+    uint32_t state;     /* state of the block, a tn_snapshot_state */
 } tn_snapshot_block;
 
 typedef struct tn_snapshot_segment {
-    uint64_t address, total; /* address, and bytes taken from the device */
+    /* address of the segment, and the bytes that it took from the device */
+    uint64_t address, total;
     /* numbers as stored in the file: bytes of blocks in use; bytes of blocks in use or pending
      * free; bytes requested */
     uint64_t allocated, active, requested;
@@ -170,7 +171,7 @@ typedef struct tn_snapshot_life {
     /* stacks of the allocation and of the free; 0: there is no stack, or the block was not freed */
     uint32_t stack, freed;
     uint16_t stream;
-    uint8_t guess; /* tn_snapshot_guess */
+    uint8_t guess; /* category inferred from the stacks, a tn_snapshot_guess */
     /* number of the category (tn_snapshot_category) if the file has one, otherwise 0 */
     uint8_t category;
     /* whether the block was live before the ring buffer began; whether it is live at the end */

@@ -357,7 +357,7 @@ typedef struct tn_trained { /* A parameter that is trained. */
     uint64_t at; /* offset of the parameter in bytes from the start of the whole shard */
 } tn_trained;
 
-/* A shard: consecutive parameters, and the part of them that this rank keeps. Flat tensors. */
+/* A shard: consecutive parameters as one flat tensor, and the part of it that this rank keeps. */
 typedef struct tn_sharded {
     /* bytes of the whole shard, with padding of zeros, and of a rank's part */
     uint64_t bytes, part_bytes;
@@ -652,12 +652,13 @@ typedef struct tn_trainer_state {
     double loss;            /* loss of the last step */
     int64_t correct;        /* number of labels of the last step that have the highest score */
     double mean_loss;
-    double accuracy;       /* mean share of correct labels */
-    double seconds;        /* seconds in steps, including checkpoints */
-    double engine_seconds; /* seconds within `seconds` in the engine, without the twin */
-    uint64_t saved;        /* number of checkpoints written */
-    uint64_t saved_bytes;  /* bytes of the last checkpoint */
-    double save_seconds;   /* seconds for writing all checkpoints */
+    double accuracy; /* mean share of correct labels */
+    double seconds;  /* seconds in steps, including checkpoints */
+    /* seconds within `seconds` in the engine, without the time of tn_trainer_options.twin */
+    double engine_seconds;
+    uint64_t saved;       /* number of checkpoints written */
+    uint64_t saved_bytes; /* bytes of the last checkpoint */
+    double save_seconds;  /* seconds for writing all checkpoints */
 } tn_trainer_state;
 
 typedef struct tn_trainer_options {
@@ -791,7 +792,7 @@ TN_API bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, 
  * Errors: E_UNSUPPORTED (a cut model without an exchange), E_NO_MEMORY, those of the exchange. */
 TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error);
 
-/* --- the test ----------------------------------------------------------------------------------
+/* --- testing the model on held-out samples -----------------------------------------------------
  */
 
 typedef struct tn_trainer_score {

@@ -38,7 +38,7 @@ static void estimate_release(estimate_made *made) {
     cli_input_release_loaded(&made->input);
 }
 
-/* --- one trial --- */
+/* --- making one estimate --- */
 
 static tn_status estimate_load(const cli_estimate_request *request, estimate_made *made,
                                tn_error *error) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the model --- */
+/* --- loading and compiling the model --- */
 
 static tn_status fit_load(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
@@ -51,7 +51,7 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the data of tensors --- */
+/* --- the data of the model's tensors --- */
 
 /* The contents of tensors for runs. Tensors come from the file, missing ones are generated, and the
  * state of an optimizer is 0. fit_data_read is the callback `read` of tn_engine_options. */
@@ -90,7 +90,7 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
                                      : fit_open_model(fit, error);
 }
 
-/* --- the answer, or the curve --- */
+/* --- computing the answer, or the curve --- */
 
 /* Fills fit->results with the points of the curve and, if `answered`, the answer for the budget.
  * The curve and the answer keep owning the results. */

@@ -6,7 +6,7 @@
 #include "cli/traces/profile.h"
 #include "interop/profile/profile.h"
 
-/* --- the facts --- */
+/* --- the table of facts --- */
 
 #define PROFILE_COLUMNS                                                                            \
     CLI_FACT(BYTES, "bytes", "bytes", "its bytes"),                                                \

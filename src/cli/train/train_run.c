@@ -61,7 +61,7 @@ static tn_status train_alike(cli_train *train, tn_error *error) {
                           error);
 }
 
-/* --- several ranks: measurements, at the end --- */
+/* --- several ranks: collecting measurements at the end --- */
 
 tn_status cli_train_measure(cli_train *train, tn_error *error) {
     if (train->world == NULL) return TN_OK;
@@ -88,7 +88,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
     return status;
 }
 
-/* --- several ranks: the world --- */
+/* --- several ranks: starting the world --- */
 
 static tn_status ranks_one(void *self, tn_world *world, tn_error *error) {
     cli_train *given = self, train = *given;
@@ -286,7 +286,7 @@ void cli_train_close(cli_train *train) {
     (train->world != NULL ? cli_input_release_loaded : cli_input_release)(&train->input);
 }
 
-/* --- the run --- */
+/* --- performing the updates, and testing --- */
 
 static void run_stop(int signal) {
     if (!cli_signal_repeats(signal)) run_signal = signal;

@@ -207,7 +207,7 @@ static bool needs_pairs(needs_work *work) {
     return true;
 }
 
-/* --- the whole --- */
+/* --- the needs of all steps --- */
 
 static bool needs_index(needs_work *work) {
     const tn_foreign *foreign = work->foreign;

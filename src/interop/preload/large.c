@@ -246,7 +246,7 @@ void tn__large_free(void *pointer) {
     errno = kept;
 }
 
-/* --- the end --- */
+/* --- the end of the process --- */
 
 void tn__large_close(void) {
     if (large.pool == NULL) return;

@@ -133,7 +133,7 @@ static tn_status pprof_word(const pprof_reading *reading, tn__span at, uint64_t 
     return *word != NULL ? TN_OK : tn__no_memory(reading->error, "a profile");
 }
 
-/* --- types of values --- */
+/* --- finding the types of the values in a sample --- */
 
 /* Finds which value of a sample is "space" in bytes and which is "allocations" as a count. Fails if
  * no value is "space" in bytes. */
@@ -348,7 +348,7 @@ static tn_status pprof_sample_of(pprof_reading *reading, tn__span row) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the profile as a whole --- */
 
 static tn_status pprof_room(pprof_reading *reading) {
     tn__profile *profile = reading->profile;

@@ -201,7 +201,7 @@ typedef struct device_replay {
     uint64_t now, taken; /* `now`: bytes of the device in use; `taken`: their maximum */
 } device_replay;
 
-/* --- the bytes of a block --- */
+/* --- marks at both ends of a block --- */
 
 static uint64_t replay_mark_size(const replay_block *block) {
     return block->size < REPLAY_MARK ? block->size : REPLAY_MARK;
@@ -354,7 +354,7 @@ static tn_status replay_round(device_replay *it, uint64_t *requests, tn_error *e
     return TN_OK;
 }
 
-/* --- the range of a pool --- */
+/* --- finding the range that the pool needs --- */
 
 static tn_status replay_make_pool(device_replay *it, uint64_t capacity, tn_error *error) {
     it->options.capacity = capacity;
@@ -411,7 +411,7 @@ static tn_status replay_take_range(device_replay *it, uint32_t rounds, tn_error 
     return replay_make_pool(it, range, error);
 }
 
-/* --- the whole --- */
+/* --- the replay as a whole --- */
 
 static tn_status replay_work(device_replay *it, tn_play_answer *answer, tn_error *error) {
     uint64_t requests;

@@ -29,7 +29,7 @@
 #define KINETO_WORD_MOST 4096u
 enum { KINETO_DEPTH = 64, KINETO_FRAMES = 64, KINETO_SCANNED = 1024, KINETO_DEVICES = 1024 };
 
-/* --- JSON, scanned in place --- */
+/* --- scanning JSON in place --- */
 
 typedef struct kineto_scan {
     const uint8_t *start, *at, *end;
@@ -535,7 +535,7 @@ static tn_status kineto_stacks(kineto_reading *reading) {
     return status;
 }
 
-/* --- the snapshot --- */
+/* --- making the snapshot of the rows --- */
 
 static int kineto_device_order(const void *a, const void *b) {
     const kineto_device *x = a, *y = b;

@@ -11,7 +11,7 @@
 
 #include <inttypes.h>
 
-/* --- texts by number -------------------------------------------------------------------------- */
+/* --- numbering texts -------------------------------------------------------------------------- */
 
 void tn__pickle_texts_init(tn__pickle_texts *texts, const tn_context *context) {
     *texts = (tn__pickle_texts){.context = context};
@@ -82,7 +82,7 @@ static tn_status pickle_unsigned(pickle_machine *machine, uint32_t width, uint64
     return TN_OK;
 }
 
-/* --- the stack --- */
+/* --- the stack of the pickle machine --- */
 
 static inline tn_status pickle_push(pickle_machine *machine, tn__pickle_kind kind, uint64_t word) {
     if (machine->depth == machine->stack_room) {
@@ -130,7 +130,7 @@ static tn_status pickle_unmark(pickle_machine *machine, uint32_t *count) {
     return TN_OK;
 }
 
-/* --- the memo --- */
+/* --- the memo of the pickle machine --- */
 
 static tn_status pickle_store(pickle_machine *machine, uint64_t number) {
     TN_TRY(pickle_need(machine, 1));
@@ -303,7 +303,7 @@ static tn_status pickle_drop_marked(pickle_machine *machine, uint32_t number,
     return pickle_drop(machine, count, kind);
 }
 
-/* --- the loop --- */
+/* --- the loop over the opcodes --- */
 
 /* Names of refused opcodes, so that users learn what the file contains. */
 static const char *const pickle_code[256] = {

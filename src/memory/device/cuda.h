@@ -27,7 +27,7 @@ typedef struct tn__cuda {
 #undef TN_SYMBOL
 } tn__cuda;
 
-/* --- separate memory and addresses: the driver, which the runtime has loaded --- */
+/* --- virtual memory management: functions of the CUDA driver, which the runtime has loaded --- */
 
 enum {
     TN__CUDA_HAS_PAGES = 102, /* device attribute: virtual memory management is supported */

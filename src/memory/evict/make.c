@@ -22,7 +22,7 @@
 /* limit of restarts (operators that release their locks and begin again) per call */
 #define MAKE_RESTARTS_MOST 256u
 
-/* --- one run --- */
+/* --- running one operator --- */
 
 typedef enum make_kind { /* where the bytes of a result are */
                          /* in the storage of an operand, of which the result is a view */

@@ -15,7 +15,7 @@ static void iteration_wait(tn__iteration *state) {
     if (state->patience < ITERATION_PATIENCE_MAX) state->patience *= 2;
 }
 
-/* --- giving a plan up --- */
+/* --- ending a plan --- */
 
 /* Puts the record of a block inside a lent chunk into the list of chunks, in place of its bytes in
  * the lent chunk. */

@@ -186,7 +186,7 @@ uint32_t tn__lanes_extend(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn
     return lanes_carve(pool, all, found, want);
 }
 
-/* --- all at once --- */
+/* --- releasing and lending all free bytes --- */
 
 /* Moves a free chunk outside (its bytes are no longer reserved), joins it with outside neighbours,
  * and returns the joined chunk. */

@@ -329,7 +329,7 @@ static void svg_labels(const svg_picture *picture) {
     tn__text_put(text, "</g>\n");
 }
 
-/* --- levels, curve, legend --- */
+/* --- levels of bytes, the curve of live bytes, and the legend --- */
 
 /* Draws a horizontal line for a number of bytes, with its name above or below the line at the
  * right. */
@@ -416,7 +416,7 @@ static void svg_legend(const svg_picture *picture) {
     }
 }
 
-/* --- the whole --- */
+/* --- the picture as a whole --- */
 
 static int svg_height(const tn_report *report) {
     bool trades = report->fit != NULL && report->fit->point_count > 0;

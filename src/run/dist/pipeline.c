@@ -328,7 +328,7 @@ static tn_status emit_all(stage_writer *it) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- one stage as a whole --- */
 
 static int emit_order(const void *a, const void *b) {
     const uint64_t *x = a, *y = b;
@@ -626,7 +626,7 @@ static tn_status pipe_messages(pipeline *pipe) {
     return pipe_needs(pipe);
 }
 
-/* --- the whole --- */
+/* --- the pipeline as a whole --- */
 
 static tn_status pipe_check(const pipeline *pipe, const tn_program_pipeline_options *options) {
     const tn_stages *stages = pipe->stages;

@@ -24,7 +24,7 @@ typedef struct differential_work {
     tn_error *error;
 } differential_work;
 
-/* --- the graph --- */
+/* --- the graph in which the gradient rule is applied --- */
 
 static tn_status differential_begin(differential_work *it) {
     const tn__cached_op *cached = it->cached;
@@ -198,7 +198,7 @@ static tn_status differential_steps(differential_work *it) {
     return TN_OK;
 }
 
-/* --- the call --- */
+/* --- finding or making a differential --- */
 
 static tn_status differential_make(differential_work *it) {
     TN_TRY(differential_begin(it));

@@ -304,7 +304,7 @@ void tn__eager_memory_close(tn_eager *eager) {
     tn__free(&eager->context, memory->labels, memory->label_room * sizeof *memory->labels);
 }
 
-/* --- queries of the commands --- */
+/* --- functions that the commands call --- */
 
 /* Stores a name for messages, and records the operator or value with the largest need of memory. */
 static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {

@@ -208,7 +208,7 @@ tn_status tn__op_cache_differential(tn__op_cache *cache, tn__cached_op *cached, 
 tn_status tn__op_cache_reads(tn__op_cache *cache, tn__cached_op *cached, uint64_t wanted,
                              uint64_t *inputs, uint64_t *outputs, tn_error *error);
 
-/* --- shared by the two files --- */
+/* --- shared by op_cache.c and differential.c --- */
 
 /* Adds the operator that `ask` describes to `graph`, with tensors for its inputs and outputs. `ids`
  * receives input_count + output_count tensors, inputs first; TN_NONE: omitted. */

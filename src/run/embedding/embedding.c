@@ -8,7 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* --- the parts of the slab -------------------------------------------------------------------- */
+/* --- dividing the slab into parts ------------------------------------------------------------- */
 
 /* Divides the slab into the parts that an open table needs.
  *
@@ -173,7 +173,7 @@ static tn_status embedding_open_file(const char *path, bool read_only, int *file
     return TN_OK;
 }
 
-/* --- the slab --- */
+/* --- allocating the slab --- */
 
 static void embedding_lay_out(tn_embedding *e, const tn__division *division,
                               const tn__cache_wish *wish) {

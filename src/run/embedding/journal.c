@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- the journal ------------------------------------------------------------------------------ */
+/* --- the format of the journal ---------------------------------------------------------------- */
 
 typedef struct journal_head {
     char magic[8];
@@ -294,7 +294,7 @@ void tn__journal_close(tn_embedding *e) {
     close(file);
 }
 
-/* --- the checkpoint --------------------------------------------------------------------------- */
+/* --- the file of the checkpoint --------------------------------------------------------------- */
 
 /* TABLE.checkpoint has the number of the valid state of the table, and a note of the caller.
  *

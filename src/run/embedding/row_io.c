@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* --- one transfer --- */
+/* --- executing one transfer --- */
 
 /* Records the result of one read or write for a transfer: `count` bytes, or -1 with the errno
  * `reason`. A count of 0 means the end of the file, or a full disk. Returns true if bytes of the
@@ -33,7 +33,7 @@ static void transfer_run(int file, tn__row_transfer *it) {
     } while (transfer_goes_on(it, count, errno));
 }
 
-/* --- lists of them --- */
+/* --- queuing and finishing transfers --- */
 
 tn_status tn__row_io_open(tn__row_io *io, uint32_t threads, tn_error *error) {
     io->vacant = TN__ROW_TRANSFER_NONE;

@@ -424,7 +424,7 @@ tn_status tn_online_run(tn_online *online, const tn_array *inputs, uint32_t inpu
     return TN_OK;
 }
 
-/* --- opening, results ------------------------------------------------------------------------- */
+/* --- opening a run, and its measurements ------------------------------------------------------ */
 
 static tn_status online_options(tn_online *online, tn_error *error) {
     const tn_online_options *options = &online->options;

@@ -262,7 +262,7 @@ static tn_status steps_compare_all(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* --- all of them --- */
+/* --- all remaining steps --- */
 
 tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;

@@ -96,7 +96,7 @@ static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* --- data and number of steps --- */
+/* --- the data source and the number of steps --- */
 
 /* Returns the number of classes, which all labels must be less than; 0 for a loss function without
  * classes. */
@@ -241,7 +241,7 @@ static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
     return status;
 }
 
-/* --- the whole --- */
+/* --- creating a trainer --- */
 
 static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     tn_trainer_options *options = &trainer->options;

@@ -256,7 +256,7 @@ static void live_close(tn__evict *e) {
     tn__free(&e->context, state->stack, state->stack_room * sizeof *state->stack);
 }
 
-/* --- the score --- */
+/* --- the score of a storage --- */
 
 /* The cost of its dropped ancestors (`upwards`), or of its live dropped descendants, without the
  * storage itself. Stops as soon as the sum exceeds the limit. */
