@@ -43,7 +43,7 @@
         type *a = to;                                                                              \
         const type *b = from;                                                                      \
         for (uint64_t i = 0; i < count; i++)                                                       \
-            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* a NaN operand gives NaN */        \
+            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* NaN if an operand is */           \
     }
 REDUCE_SUM(reduce_float, float)
 REDUCE_SUM(reduce_double, double)

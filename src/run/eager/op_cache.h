@@ -105,7 +105,7 @@ typedef struct tn__cached_op {
     const tn_op_rule *rule;
     uint32_t input_count, output_count;
     const uint32_t *inputs;       /* for each input: number of its type; TN_NONE: omitted */
-    const tn__result *results;    /* [output_count] */
+    const tn__result *results;    /* [output_count] the outputs */
     const tn__prepared *prepared; /* the kernel; NULL: there is nothing to compute */
     /* indices of the operands that have data in the arena: neither omitted nor immediates (small
      * known tensors) */
