@@ -40,7 +40,7 @@ enum {
 
 typedef struct tn__cuda_place { /* CUmemAllocationProp */
     int type, handles; /* type: TN__CUDA_PINNED; handles: 0 if not shared with other processes */
-    int where, device; /* TN__CUDA_AT_DEVICE */
+    int where, device; /* where: TN__CUDA_AT_DEVICE; device: number of the device */
     void *none;
     uint8_t compression, is_rdma, usage[2], reserved[4];
 } tn__cuda_place;
