@@ -29,7 +29,7 @@ typedef struct needs_work {
     needs_span *spans; /* [instructions] the values that a reader of the instruction reads */
     uint32_t *carried;
     size_t carried_count, carried_room;
-    bool full; /* If true: nEEDS_PAIRS_MAX is exceeded */
+    bool full; /* true: the limit NEEDS_PAIRS_MAX is exceeded */
 } needs_work;
 
 static uint32_t needs_find(const tn__names *names, tn__span name) {

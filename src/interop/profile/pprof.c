@@ -64,9 +64,10 @@ typedef struct pprof_reading {
     uint64_t *ids;
     tn__names location_ids, function_ids;
     tn__profile_frame *functions_made;
-    tn__names words_used; /* text -> index in profile->words */
-    uint64_t bytes_at;    /* index, in a sample, of its value in bytes */
-    uint64_t count_at;    /* index of its value that is a count; UINT64_MAX: none */
+    tn__names words_used; /* finds the index in profile->words of a text */
+    uint64_t bytes_at;    /* index of the value in bytes among the values of a sample */
+    /* index of the value that is a count among the values of a sample; UINT64_MAX: none */
+    uint64_t count_at;
     uint64_t value_count; /* number of values in each sample */
     tn_error *error;
 } pprof_reading;

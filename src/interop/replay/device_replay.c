@@ -178,7 +178,7 @@ typedef struct replay_block {
     uint64_t size, given;
     uint64_t marks[2]; /* values written to the first and last bytes */
     uint64_t back[2];  /* values read back from the first and last bytes */
-    uint32_t stream;   /* index of its stream */
+    uint32_t stream;   /* index of the stream that allocated the block */
     /* is_had: allocated now; was_marked: marks were written in a round with work */
     bool is_had, was_marked;
 } replay_block;

@@ -36,7 +36,7 @@ typedef struct write_run {
     uint64_t count, arena;
     write_block *blocks; /* [block_count], by the caller's number */
     size_t block_count;
-    uint32_t *order; /* blocks of the arena in use, sorted by address */
+    uint32_t *order; /* blocks in use in the arena, sorted by address */
     size_t live;
     uint64_t next_own; /* address of the next segment that holds a single block */
     uint32_t batch;    /* number of events since the last mark */
