@@ -112,7 +112,8 @@ static void facts_end_line(cli_answer *answer) {
     facts_put_end(&answer->out);
 }
 
-static void facts_clear(tn__text *text) { text->size = 0; /* a failed allocation stays recorded */ }
+/* a failed allocation stays recorded in `text` */
+static void facts_clear(tn__text *text) { text->size = 0; }
 
 static void facts_begin_line(cli_answer *answer, const cli_fact *row) {
     facts_end_line(answer);

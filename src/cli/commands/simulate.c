@@ -25,7 +25,7 @@ typedef struct simulate_found {
     uint64_t plain_peak;
     tn_evict_least least;
     const tn_evict_log_facts *facts;
-    simulate_result *runs; /* [policy_count][budget_count] */
+    simulate_result *runs; /* [policy_count][budget_count] the result of each replay */
 } simulate_found;
 
 static inline const simulate_result *simulate_at(const simulate_found *found, uint32_t policy,

@@ -176,11 +176,11 @@ int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_estimat
 
 typedef struct cli_llm {
     tn_llm_options options;  /* the requested options, including batch and sequence */
-    tn_llm_scheme scheme;    /* --weight-type */
+    tn_llm_scheme scheme;    /* how weights are stored, from --weight-type */
     bool runtime_named;      /* true: --runtime was given, such as --runtime llama.cpp */
     uint64_t runtime, limit; /* bytes of the runtime, as given; bytes that a program can use */
     const tn_hardware *device;
-    bool most; /* --max-batch */
+    bool most; /* true: --max-batch was given */
     /* results */
     tn_llm *model;
     bool has_model;    /* the family of the model is known; false: only its weights are known */

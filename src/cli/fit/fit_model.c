@@ -33,7 +33,8 @@ static tn_status fit_compile_options(cli_fit *fit, cli_compile_options *asked, t
     const cli_kernel_target target = cli_fit_target(fit);
     cli_compile_options_set(&fit->input, &target, fit->train ? &fit->training : NULL,
                             &fit->choices.plan, asked);
-    fit->memory = asked->memory; /* kept, because cli_fit_run uses these memory options, too */
+    /* a copy of the memory options is kept, because cli_fit_run uses them, too */
+    fit->memory = asked->memory;
     asked->setup.memory = &fit->memory;
     asked->setup.recompute = NULL;          /* the search decides which operators are recomputed */
     asked->setup.statics = TN_STATIC_APART; /* the search counts static tensors outside the arena */
@@ -428,7 +429,7 @@ static tn_status run_open(run_state *run, tn_error *error) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     tn_occupancy_options memory = fit->memory;
-    /* no given workspaces: the kernels determine them */
+    /* workspaces are not given, so the kernels determine them */
     memory.workspaces = memory.workspaces_again = NULL;
     options.given_program = program;
     options.memory = &memory;

@@ -70,8 +70,8 @@ static double answer_speed(const tn_trainer_state *state) {
 }
 
 static bool answer_shows(const cli_train *train, cli_progress_form form) {
-    bool lines =
-        form == CLI_PROGRESS_LINES; /* which were asked for, so that --json has them, too */
+    /* lines are shown with --json, too, because the user asked for them */
+    bool lines = form == CLI_PROGRESS_LINES;
     return cli_train_speaks(train) && cli_progress_shown() == form && (lines || !train->json);
 }
 

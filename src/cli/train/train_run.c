@@ -265,7 +265,8 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_agree(train, run_plan(train, error), error));
     TN_TRY(train_alike(train, error));
     TN_TRY(cli_train_agree(train, run_engine(train, error), error));
-    /* needs no agreement, because it communicates and so fails on all ranks */
+    /* no agreement is needed after run_trainer, because it communicates and so fails on all
+     * ranks */
     TN_TRY(run_trainer(train, error));
     if (train->world != NULL) train->begun = tn_world_measure(train->world);
     return cli_train_open_log(train, error);
@@ -297,10 +298,11 @@ static void run_stop(int signal) {
 static void run_listen(void) {
     cli_on_signal(SIGINT, run_stop);
     cli_on_signal(SIGTERM, run_stop);
-    cli_on_signal(SIGHUP, run_stop); /* sent when the terminal is closed */
-    /* the limit of processor time; at the hard limit the kernel kills the process */
+    cli_on_signal(SIGHUP, run_stop); /* SIGHUP is sent when the terminal is closed */
+    /* SIGXCPU is sent at the soft limit of processor time; at the hard limit the kernel kills the
+     * process */
     cli_on_signal(SIGXCPU, run_stop);
-    /* sent by job schedulers, and forwarded by mpirun to the ranks */
+    /* SIGUSR2 is sent by job schedulers, and forwarded by mpirun to the ranks */
     cli_on_signal(SIGUSR2, run_stop);
 }
 

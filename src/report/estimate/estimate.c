@@ -81,11 +81,11 @@ typedef struct estimator {
     const tn_problem *problem;
     tn_estimate_options options;
     tn_error *error;
-    tn__arena arena; /* owner of all arrays below */
+    tn__arena arena; /* the arena that owns all arrays below */
     uint32_t steps, body_count, static_count;
     uint8_t *phase; /* [steps] the tn_phase of each step in the first run */
     estimate_body *bodies;
-    tn_static_block *statics;      /* [static_count] */
+    tn_static_block *statics;      /* [static_count] the blocks of static memory */
     uint64_t fixed[TN_PART_COUNT]; /* requested bytes of static memory, by category */
     uint64_t loaded;               /* aligned bytes of all static memory */
     bool inside; /* true if static memory is in the arena, as buffers of the problem */

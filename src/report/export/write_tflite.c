@@ -54,7 +54,7 @@ typedef struct tflite_image {
     uint32_t *number; /* [tensors of split->whole] number of the tensor in the file, or TN_NONE */
     /* [tensors of the split graph] number of the tensor in the new file, or TN_NONE */
     uint32_t *index;
-    tflite_new *made; /* [tensor_count] */
+    tflite_new *made; /* [tensor_count] the tensors of the new file, by number */
     uint32_t tensor_count;
     tflite_constant *constants;
     size_t constant_room, made_room;

@@ -46,7 +46,7 @@ typedef struct svg_picture {
     tn__curve curve;
     svg_rect *rects; /* [rect_count] the rectangles of the map, sorted by style, then by item */
     uint32_t rect_count, single_count;
-    double *bank_base;     /* [bank_count] */
+    double *bank_base;     /* [bank_count] address at which each bank begins in the map */
     double top, curve_top; /* the highest address and the most live bytes that the picture shows */
 } svg_picture;
 
