@@ -191,7 +191,8 @@ TN_API void tn_pool_measure(tn_pool *pool, tn_pool_usage *usage);
  * are 0 for other techniques. */
 typedef struct tn_pool_lesson {
     uint64_t period; /* number of requests per iteration of the present plan; 0: no plan */
-    uint64_t height; /* bytes of the present plan, with the blocks it was placed around or above */
+    /* bytes of the present plan, including the blocks in use around or above which it was placed */
+    uint64_t height;
     uint64_t plans;  /* number of plans made so far */
     uint64_t served; /* number of allocations that got their place in the plan */
     uint64_t

@@ -70,8 +70,8 @@ static double answer_speed(const tn_trainer_state *state) {
 }
 
 static bool answer_shows(const cli_train *train, cli_progress_form form) {
-    /* lines are shown with --json, too, because the user asked for them */
-    bool lines = form == CLI_PROGRESS_LINES;
+    bool lines =
+        form == CLI_PROGRESS_LINES; /* the user asked for lines, so that --json has them, too */
     return cli_train_speaks(train) && cli_progress_shown() == form && (lines || !train->json);
 }
 

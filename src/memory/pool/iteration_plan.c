@@ -150,7 +150,8 @@ static bool iteration_is_worth(const tn_pool *pool, const tn__live_ranges *lives
            tn__add_sat(pool->usage.allocated, top - lives->base) <= tn__iteration_bound(pool, NULL);
 }
 
-/* Returns the height of the plan plus the bytes of the blocks that stay outside it. */
+/* Returns the height of the plan; for a plan above all blocks in use (base is not 0), plus the
+ * bytes of the blocks that stay in use. */
 static uint64_t iteration_height(const tn__live_ranges *lives) {
     uint64_t height = lives->borders[lives->zones - 1] - lives->base;
     for (size_t a = 0; a < lives->around_count && lives->base != 0; a++)

@@ -82,7 +82,8 @@ typedef struct tn__technique {
     uint64_t unit;       /* the smallest alignment of blocks */
     size_t state_size;   /* bytes of pool->state, which is zeroed */
     bool is_planned;     /* the technique needs sizes and offsets in the options */
-    /* Opens the technique. At that time chunk 0 is the whole range, outside, and in no set. */
+    /* Opens the technique. At that time chunk 0 is the whole range, not reserved (OUTSIDE), and in
+     * no set. */
     tn_status (*open)(tn_pool *pool, const tn_pool_options *options, tn_error *error);
     /* Takes a chunk for the request and removes it from every set. Returns E_EXHAUSTED without a
      * message, and then without a change that callers can see. */

@@ -43,7 +43,7 @@ typedef struct average_state {
     tn_instruction *held;
     uint32_t held_count;
     /* for each instruction of the given program, and for its end: the index in the new program; not
-     * valid if `holds` is true */
+     * valid if instructions may be held back */
     uint32_t *at;
     uint32_t *given; /* for each tensor: the signal of its REDUCE or SCATTER; 0: no signal */
     /* for each tensor, bit s: stream s has waited for the signal of its REDUCE or SCATTER */

@@ -181,7 +181,7 @@ static tn_status online_replace(tn_online *online, const tn_occupancy *occupancy
     return online_restore(online, error);
 }
 
-/* --- from measurements to a policy ------------------------------------------------------------ */
+/* --- from measured costs to the policy's program ---------------------------------------------- */
 
 /* Sets the cost of each operator to its measured time: from the beginning of its step to that of
  * the next one, without the time of copies. Passive mode recorded these times. */
