@@ -340,7 +340,7 @@ TN_API TN_CHECKED tn_status tn_world_measure_link(tn_world *world, tn_world_rate
 
 typedef struct tn_world_usage {
     uint64_t messages, bytes; /* messages and bytes that this rank has sent so far */
-    /* bytes of these messages that went to one rank (SEND), for example to another stage */
+    /* bytes within `bytes` that were sent to a single rank (SEND), for example to another stage */
     uint64_t direct_bytes;
     uint64_t scratch; /* bytes of host memory for incoming messages, outside the plan */
 } tn_world_usage;

@@ -818,7 +818,7 @@ typedef struct tn_measure_report {
     uint32_t unmeasured;
     uint64_t bytes;      /* bytes allocated for running single operators */
     double step_seconds; /* seconds of the fastest step of options->setup; 0: no step was run */
-    double scale; /* factor by which costs were scaled to the time of that step; 1 without a step */
+    double scale;        /* factor by which costs were scaled to `step_seconds`; 1 without a step */
     double seconds;
 } tn_measure_report;
 

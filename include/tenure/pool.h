@@ -196,7 +196,7 @@ typedef struct tn_pool_lesson {
     uint64_t plans;  /* number of plans made so far */
     uint64_t served; /* number of allocations that got their place in the plan */
     uint64_t
-        surprises; /* allocations, with a plan in force, that were not in it or did not fit there */
+        surprises; /* allocations that were not in the plan in force, or did not fit there then */
     uint64_t spare[4]; /* reserved for later fields: 0 (status.h) */
 } tn_pool_lesson;
 TN_API void tn_pool_learned(tn_pool *pool, tn_pool_lesson *lesson);

@@ -327,7 +327,7 @@ typedef struct tn_program_options {
     /* name of the order: "file" (also for NULL), "memory", or "auto", which is the order with the
      * lowest peak of live bytes; if the order of the file has the lowest peak, too, it is chosen */
     const char *order;
-    /* how live bytes are counted; NULL: defaults. `claimed` of it is ignored */
+    /* how live bytes are counted; NULL: defaults. The member `claimed` is ignored */
     const struct tn_occupancy_options *memory;
     /* [sequence_count] the caller's own order, which replaces `order`: every operator that is not
      * folded, once; the order is checked */
@@ -537,7 +537,7 @@ typedef struct tn_life {
      * block */
     tn_op_id op;
     tn_body_id body;
-    uint64_t delta; /* offset in bytes from that of the body; 0 if `whole` */
+    uint64_t delta; /* offset of the live range in bytes from the start of its body; 0 if `whole` */
     /* unaligned size of the tensor; for a view that repeats bytes (expand), the bytes that it
      * views */
     uint64_t bytes;

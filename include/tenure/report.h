@@ -93,7 +93,7 @@ typedef struct tn_report_oom {
     uint64_t wanted; /* bytes of the request */
     /* bytes in use at the time of the request, and bytes of segments at that time */
     uint64_t requested, reserved;
-    uint64_t device_free; /* bytes that were free on the device at that time */
+    uint64_t device_free; /* bytes that were free on the device at the time of the request */
 } tn_report_oom;
 
 /* An option that affected the plan: its name on the command line without dashes, and its value as

@@ -426,7 +426,7 @@ typedef struct tn_micro_arena {
     /* head + tail, the number that arena_used_bytes() returns; `total` can be larger */
     uint64_t used;
     uint64_t planned;     /* number of buffers in the head */
-    uint64_t scratch;     /* number of these buffers that are scratch */
+    uint64_t scratch;     /* number of buffers in the head that are scratch memory */
     uint32_t unknown_ops; /* number of operators with unknown kernels, custom operators included */
     /* The kernels for which `total` was computed, and their version ("" for the reference kernels).
      * If several libraries or versions are possible, every other field is the largest (or smallest)

@@ -92,8 +92,9 @@ typedef enum tn_snapshot_state {
 typedef struct tn_snapshot_block {
     uint64_t address, size;
     uint64_t requested; /* bytes requested by the current allocation, or by the last one */
-    uint32_t stack;     /* number of the stack of that allocation; 0: there is no stack */
-    uint32_t state;     /* state of the block, a tn_snapshot_state */
+    /* number of the stack of the allocation that requested these bytes; 0: there is no stack */
+    uint32_t stack;
+    uint32_t state; /* state of the block, a tn_snapshot_state */
 } tn_snapshot_block;
 
 typedef struct tn_snapshot_segment {
@@ -220,7 +221,8 @@ TN_API uint32_t tn_snapshot_ooms(const tn_snapshot_lives *lives, uint64_t *times
 
 typedef enum tn_snapshot_by {
     TN_SNAPSHOT_BY_LINE, /* the innermost line outside PyTorch, such as "model.py:42 forward" */
-    /* the forward functions of that line, outermost first, such as "model.py:42 > conv.py:463" */
+    /* the forward functions around the line, such as "model.py:42 > conv.py:463", outermost
+     * first */
     TN_SNAPSHOT_BY_MODULE,
     TN_SNAPSHOT_BY_CATEGORY, /* the category: from the file, or guessed */
 } tn_snapshot_by;

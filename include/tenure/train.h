@@ -366,8 +366,10 @@ typedef struct tn_sharded {
     tn_tensor_id parameters;
     /* the tensor of which the model's parameters are views; it may be equal to `parameters` */
     tn_tensor_id whole;
-    tn_tensor_id gradient;      /* the section of the gradient that updates this rank's part */
-    tn_tensor_id state[2], sum; /* state and sum like those of tn_trained, for the part */
+    tn_tensor_id gradient; /* the section of the gradient that updates this rank's part */
+    /* state of the optimizer and sum of gradients, like those of tn_trained, for this rank's
+     * part */
+    tn_tensor_id state[2], sum;
 } tn_sharded;
 
 typedef struct tn_training {
@@ -453,9 +455,12 @@ TN_API uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape);
  * cut tensors). */
 TN_API const tn_tensor_part *tn_training_part(const tn_training *training, tn_tensor_id tensor);
 typedef struct tn_part_sums {
-    uint64_t parameters, cut; /* bytes of the trained parameters; bytes of those that are cut */
-    uint32_t sums;            /* number of values that ranks sum in a step, forward and backward */
-    uint64_t bytes;           /* bytes of these values */
+    /* bytes of the trained parameters, and bytes of those of them that are cut */
+    uint64_t parameters, cut;
+    /* number of tensors that ranks combine in a step by sums, maximums or gathering, forward and
+     * backward */
+    uint32_t sums;
+    uint64_t bytes; /* bytes of the tensors that ranks combine in a step */
     /* number of ranks over which the model is cut, and number of this rank; 0: the model is not
      * cut */
     uint32_t ranks, rank;

@@ -290,8 +290,8 @@ void cli_progress_set(uint32_t mode);
 /* How progress is shown on standard error, by --progress and by what standard error is. */
 typedef enum cli_progress_form {
     CLI_PROGRESS_SILENT,
-    CLI_PROGRESS_BAR,  /* one line that is overwritten */
-    CLI_PROGRESS_LINES /* lines at growing intervals */
+    CLI_PROGRESS_BAR,  /* progress is one line that is overwritten */
+    CLI_PROGRESS_LINES /* progress is printed as lines, at growing intervals */
 } cli_progress_form;
 cli_progress_form cli_progress_shown(void);
 /* Returns the seconds from one line to the next, after `passed` seconds of work. */

@@ -15,7 +15,7 @@
 
 typedef struct tn_report_format {
     const char *name; /* name of the format for users: letters a to z */
-    /* suffix of its files, such as ".json"; "" if the output is printed and not written */
+    /* suffix of the format's files, such as ".json"; "" if the output is printed and not written */
     const char *suffix;
     const char *summary; /* description of the format in --help: one line, without a full stop */
     bool of_run; /* true: the format shows a run: the report has only a trace and an occupancy */

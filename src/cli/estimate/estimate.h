@@ -65,7 +65,7 @@ typedef struct cli_estimate_result {
     uint64_t parameters;
     /* sums over weights that DequantizeLinear expands; zeros if there are none */
     tn__dequant_sums packed;
-    uint32_t expands; /* number of these weights that are expanded before the run */
+    uint32_t expands; /* number of the weights of `packed` that are expanded before the run */
     /* number of convolutions in the model; normalises: the model has a normalisation operator */
     uint32_t convolutions;
     bool normalises;

@@ -168,7 +168,7 @@ enum {
     REPLAY_LEAST = 4096,
     REPLAY_MARK = sizeof(uint64_t),
 };
-/* no round begins after this time, unless the number of rounds was given */
+/* seconds after which no timed round begins, unless the number of rounds was given */
 #define REPLAY_SECONDS 2.0
 
 typedef struct replay_block {

@@ -78,7 +78,7 @@ static void lives_end(lives_walk *walk, uint32_t number, const tn_snapshot_event
     if (event->action != TN_SNAPSHOT_FREE_COMPLETED)
         life->freed = 0;
     else if (event->stack != 0)
-        /* if the stack is empty, the stack of the free request is kept */
+        /* if the event has no stack, the stack of the free request is kept */
         life->freed = event->stack;
     tn__table_remove(&walk->in_use, lives_hash(walk, life->address), number);
     walk->requested -= (int64_t)life->size;

@@ -237,7 +237,8 @@ static tn_status pickle_real(pickle_machine *machine, uint32_t width, tn__pickle
 
 /* --- containers --- */
 
-/* Replaces the `count` values on top of the stack by one container. A tuple contains them. */
+/* Replaces the `count` values on top of the stack by one container of the kind, which the maker
+ * makes of them. */
 static tn_status pickle_make(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     uint64_t word = 0;
     const tn__pickle_maker *maker = machine->maker;

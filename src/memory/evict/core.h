@@ -17,7 +17,7 @@
 #define TN__LINKS_FEW 3u
 
 typedef enum tn__evict_state {
-    TN__DROPPED, /* no copy exists, so the value must be recomputed */
+    TN__DROPPED, /* no copy of the value exists, so the value must be recomputed */
     TN__RESIDENT,
     TN__ON_HOST
 } tn__evict_state;
@@ -234,7 +234,8 @@ static inline bool tn__is_there(const tn__evict *e, uint32_t tensor) {
 static inline bool tn__is_candidate(const tn__evict *e, uint32_t storage) {
     return e->storages[storage].candidate != TN__NONE;
 }
-/* Whether the caller may ask for this tensor, or for one that is made from it. */
+/* Whether a caller may ask for this tensor (outside references), or an operator with a record reads
+ * it. */
 static inline bool tn__is_needed(const tn__evict_tensor *tensor) {
     return tensor->outside > 0 || tensor->uses > 0;
 }

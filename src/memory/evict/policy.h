@@ -28,7 +28,7 @@ enum { /* flags of a policy (tn__policy.features) */
 
 typedef struct tn__policy {
     const char *name;    /* the name that users type, matching [a-z0-9-]+ */
-    const char *summary; /* one line for --help, without a full stop */
+    const char *summary; /* description of the policy in one line for --help, without a full stop */
     const char *source;  /* paper, book or project from which the idea comes */
     uint32_t features;   /* features of the policy: bits TN__POLICY_* */
     size_t state_size;   /* size of evict->state, which is zeroed */

@@ -76,12 +76,13 @@ typedef struct tn__want {
 } tn__want;
 
 typedef struct tn__technique {
-    const char *name;    /* the name that users type */
-    const char *summary; /* one line for --help, without a full stop */
-    const char *source;  /* paper, book or other program from which the idea comes */
-    uint64_t unit;       /* the smallest alignment of blocks */
-    size_t state_size;   /* bytes of pool->state, which is zeroed */
-    bool is_planned;     /* the technique needs sizes and offsets in the options */
+    const char *name; /* the name that users type */
+    /* description of the technique in one line for --help, without a full stop */
+    const char *summary;
+    const char *source; /* paper, book or other program from which the idea comes */
+    uint64_t unit;      /* the smallest alignment of blocks */
+    size_t state_size;  /* bytes of pool->state, which is zeroed */
+    bool is_planned;    /* the technique needs sizes and offsets in the options */
     /* Opens the technique. At that time chunk 0 is the whole range, not reserved (OUTSIDE), and in
      * no set. */
     tn_status (*open)(tn_pool *pool, const tn_pool_options *options, tn_error *error);

@@ -69,8 +69,8 @@ static double svg_curve_y(const svg_picture *picture, uint64_t bytes) {
 
 /* --- rectangles --- */
 
-/* Returns the shade of an item. Numbers are scattered, because layers repeat: with the shades in
- * turn, corresponding tensors of all layers could get one shade. */
+/* Returns the shade of the item with this number. A hash scatters the shades: if they were used in
+ * turn, corresponding tensors of all layers could get one shade, because layers repeat. */
 static uint32_t svg_shade(uint32_t number) { return (number * 0x9e3779b1u >> 16) % SVG_SHADES; }
 
 _Static_assert(TN__ROLE_COUNT <= TN__KIND_COUNT && TN_FATE_COUNT <= TN__KIND_COUNT, "groups");

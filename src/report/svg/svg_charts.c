@@ -256,8 +256,8 @@ tn_status tn__scaling_write(const tn__scaling *scaling, const char *path, tn_err
 
 /* --- chart of waits, time or reuse cost of plans against their bytes -------------------------- */
 
-/* Draws the value of plans against their bytes as a step curve, because a plan is valid in every
- * larger memory, too. The lower bound is a dashed curve. */
+/* Draws waits, time or reuse cost of plans against their bytes as a step curve, because a plan is
+ * valid in every larger memory, too. The lower bound is a dashed curve. */
 
 enum { WAIT_WIDTH = 760, WAIT_HEIGHT = 360, WAIT_ROWS = 4 };
 

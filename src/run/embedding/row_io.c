@@ -211,7 +211,7 @@ static tn_status threads_start(tn__row_io *io, uint32_t count, tn_error *error) 
     threads_state *state = io->state;
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0) return tn__no_memory(error, "a thread that reads");
-    /* if this fails, the stack is larger, which does not matter */
+    /* if the size of the stack cannot be set, the stack is larger, which does not matter */
     (void)pthread_attr_setstacksize(&attributes, THREADS_STACK);
     int failure = 0;
     while (failure == 0 && state->count < count) {

@@ -107,7 +107,7 @@ static tn_status online_list_statics(tn_online *online, tn_error *error) {
     for (tn_tensor_id id = 0; id < tensors; id++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, id);
         if (!tn_tensor_is_static(tensor) || (tensor->flags & TN_TENSOR_UPDATED) == 0) continue;
-        /* no engine buffer, because nothing uses it */
+        /* the tensor has no buffer in the engine, because nothing uses it */
         if (online->engine->executor.operands[id].data == NULL) continue;
         online->statics[online->static_count++] =
             (online_static){id, tensor->bytes, online->saved_bytes};

@@ -14,7 +14,7 @@
  */
 #include "run/online/online.h"
 
-/* share of its own time by which a late copy is moved forward in each iteration */
+/* a late copy back starts earlier by this fraction of its own time in each iteration */
 #define TRIGGERS_SHARE 0.05
 #define TRIGGERS_CLOCK 1e-5 /* seconds; a reader that waits for a shorter time was not delayed */
 
