@@ -140,7 +140,7 @@ typedef struct tn__uses {
  * + operands). */
 tn_status tn__uses_make(tn__scene *scene, tn__uses *uses, tn_error *error);
 
-/* --- scene.c: pieces and steps --- */
+/* --- pieces and steps (scene.c, curve.c); the verdict and the kernels as words (words.c) --- */
 
 /* Lists the pieces of all buffers that cannot be drawn as the rectangle of a single item, buffer by
  * buffer. These are buffers with several items or several pieces, or that are live longer than

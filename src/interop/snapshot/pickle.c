@@ -366,8 +366,8 @@ static const pickle_row pickle_rows[256] = {
     [0x8c] = {pickle_text, 1, TN__PICKLE_TEXT},         ['X'] = {pickle_text, 4, TN__PICKLE_TEXT},
     [0x8d] = {pickle_text, 8, TN__PICKLE_TEXT},         ['C'] = {pickle_text, 1, TN__PICKLE_BYTES},
     ['B'] = {pickle_text, 4, TN__PICKLE_BYTES},         [0x8e] = {pickle_text, 8, TN__PICKLE_BYTES},
-    [0x96] = {pickle_text, 8, TN__PICKLE_BYTES}, /* makes a bytearray */
-    /* written by Python 2 */
+    [0x96] = {pickle_text, 8, TN__PICKLE_BYTES}, /* BYTEARRAY8, a bytearray */
+    /* SHORT_BINSTRING and BINSTRING, which Python 2 writes */
     ['U'] = {pickle_text, 1, TN__PICKLE_TEXT},          ['T'] = {pickle_text, 4, TN__PICKLE_TEXT},
     ['q'] = {pickle_put, 1, 0},                         ['r'] = {pickle_put, 4, 0},
     [0x94] = {pickle_memoize, 0, 0},
