@@ -63,7 +63,7 @@ typedef struct tn_evict_counts {
     uint64_t reach_bytes;
     /* number of allocations for which enough bytes were free, but not contiguous */
     uint64_t hole_count;
-    /* bytes that were evicted in addition, because enough bytes were free, but not contiguous */
+    /* bytes that were evicted although enough bytes were free, because these were not contiguous */
     uint64_t hole_bytes;
     /* bytes of copies on the host: at present, and at their peak */
     uint64_t host_bytes, host_peak_bytes;
