@@ -389,7 +389,9 @@ typedef struct bound_state {
     /* [jobs] the arc with the cost of a repeat of the job; TN_NONE: the job has no arc */
     uint32_t *arc_of_job;
     uint32_t *stack; /* [jobs] */
-    uint64_t *order; /* [jobs] the bytes from bound_profile; 0: the job was already examined */
+    /* [jobs] bytes that the job's first run needs (bound_profile); 0: the job was already
+     * examined */
+    uint64_t *order;
     bool is_ordered;
     double scale; /* factor from the unit of costs to the integer capacities of the flow network */
     uint64_t most;

@@ -36,7 +36,7 @@ enum {
     TN__PASS_COMPLETE = 1u << 7
 };
 
-enum { /* tn__pass_run.allow */
+enum { /* techniques that a run allows: tn__pass_run.allow */
        TN__ALLOW_ORDER = 1u << 0,
        TN__ALLOW_RECOMPUTE = 1u << 1,
        TN__ALLOW_SWAP = 1u << 2,
@@ -50,7 +50,7 @@ typedef struct tn_pass {
     const char *name;    /* the name that users type: [a-z0-9-]+ */
     const char *summary; /* one line for --help, without a full stop */
     const char *source;  /* the paper, book or tool that describes the idea */
-    uint32_t features;   /* TN__PASS_* */
+    uint32_t features;   /* TN__PASS_*: techniques and properties of the pass */
     /* Searches for a schedule and offers it with tn__pass_offer, which fills run->best. Errors:
      * E_INFEASIBLE (the pass proved that no schedule with its techniques fits), E_STOPPED (no
      * schedule was found, or a limit stopped the pass; see run->ended). Neither has a message,
@@ -62,7 +62,7 @@ typedef struct tn_pass {
 struct tn__pass_run {
     const tn_pass *pass;
     const tn__dag *dag;
-    const tn_graph *graph; /* of the program; NULL: a problem without a graph */
+    const tn_graph *graph; /* the graph of the program; NULL: a problem without a graph */
     tn__arena *arena;      /* memory that is released when the pass ends */
     tn_context context;
     tn_error *error;

@@ -188,7 +188,7 @@ static tn_status problem_operator(problem_reading *s, const json_t *item, tn__no
         return problem_fail(s, "'cost' is not an integer from 0 to 2^56");
     node->recompute_cost = node->cost;
     const json_t *recompute = problem_member(item, "recompute_cost");
-    /* the member's name in version 0.1 */
+    /* in version 0.1, the name of this member was `again` */
     if (recompute == NULL) recompute = problem_member(item, "again");
     if (!problem_amount(recompute, TN_COSTS_MOST, &node->recompute_cost))
         return problem_fail(s, "'recompute_cost' is not an integer from 0 to 2^56");

@@ -279,7 +279,7 @@ static tn_status build_first(build_state *s, uint32_t id) {
     return TN_OK;
 }
 
-/* --- the order --- */
+/* --- the order in which jobs are written --- */
 
 static tn_status build_item(build_state *s, uint32_t kind, uint32_t what) {
     switch (kind) {
@@ -782,7 +782,7 @@ static tn_status rules_segments(tn__rules_state *s) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- all steps of applying rules --- */
 
 static tn_status rules_room(tn__rules_state *s) {
     const size_t jobs = (size_t)s->dag->job_count + 1, values = (size_t)s->dag->value_count + 1;

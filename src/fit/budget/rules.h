@@ -17,8 +17,9 @@ typedef struct tn__ruled_job {
  * graph for each of its jobs and values. */
 typedef struct tn__ruled {
     tn__dag dag;
-    tn__ruled_job *jobs; /* [dag.job_count] */
-    uint32_t *values;    /* [dag.value_count] the value of the original schedule graph */
+    /* [dag.job_count] the action of the original schedule graph that each job stands for */
+    tn__ruled_job *jobs;
+    uint32_t *values; /* [dag.value_count] the value of the original schedule graph */
     /* number of operators that run again because of a rule, and of values that are swapped */
     uint32_t recompute, copied;
 } tn__ruled;

@@ -58,10 +58,11 @@ typedef struct tn__stream {
     /* [blocks] the block stays in memory permanently, so it is never read during the run */
     bool *stays;
     /* the following fields are data of one choice */
-    uint64_t target;           /* bytes that may be live at once */
-    uint64_t *held;            /* [steps] bytes of blocks that are in memory during the step */
-    uint64_t *start;           /* [steps + 1] time at which the step begins, in picoseconds */
-    tn__stream_fetch *fetches; /* [fetch_count] in the order in which they are read */
+    uint64_t target; /* bytes that may be live at once */
+    uint64_t *held;  /* [steps] bytes of blocks that are in memory during the step */
+    uint64_t *start; /* [steps + 1] time at which the step begins, in picoseconds */
+    /* [fetch_count] the reads of blocks, in the order in which they are done */
+    tn__stream_fetch *fetches;
     uint32_t fetch_count;
     uint64_t time;
     /* the step at which the blocks and other live memory did not fit into the target */
@@ -183,7 +184,7 @@ static tn_status items_links(tn__stream *stream) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- reading a program --- */
 
 static tn_status items_check(const tn_program *program, const tn_stream_options *options,
                              tn_error *error) {
@@ -463,7 +464,9 @@ static void pick_rest(pick_state *state) {
 /* --- starts --- */
 
 typedef struct pick_best {
-    bool *stays, *held; /* the choice: [blocks] of stays, [uses] of held */
+    /* the best choice so far: [blocks] which blocks stay permanently, [uses] for which uses a block
+     * is held */
+    bool *stays, *held;
     /* time of the run, and bytes that it reads; UINT64_MAX: no choice was kept yet */
     uint64_t time, read;
 } pick_best;
@@ -755,7 +758,7 @@ static tn_status stream_time(tn__stream *stream, const tn_costs *costs,
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- all rounds of a search --- */
 
 /* Fills the facts of a refusal. `laid` is the size of the smallest layout; 0 means that no layout
  * was made, because one step alone needs more bytes than the budget. */

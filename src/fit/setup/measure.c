@@ -290,8 +290,8 @@ static double measure_scale(const tn__measure_whole *whole, const tn_costs *cost
 #define MEASURE_SECONDS 20.0
 #define MEASURE_ROUNDS 7u
 #define MEASURE_BYTES (UINT64_C(2) << 30)
-/* bytes that lie between two runs of a sample, if a step uses as many: a smaller group alternates
- * between several copies of its operands */
+/* bytes that should lie between two runs of a sample, if a step uses as many: a group with fewer
+ * bytes gets several copies of its operands, which are used in turn */
 #define MEASURE_COLD (UINT64_C(64) << 20)
 
 typedef struct measure_state {

@@ -11,8 +11,8 @@
 #include "fit/budget/refusal.h"
 
 enum {
-    /* the rewritten graph if operators are then put into tiles, which makes PART_GRAPH; otherwise
-     * there is only PART_GRAPH */
+    /* the graph that the stage REWRITE made, if its operators are then put into tiles; the result
+     * is PART_GRAPH. Without tiles, the rewritten graph is PART_GRAPH itself */
     PART_REWRITTEN,
     PART_GRAPH,
     PART_KERNELS,
@@ -33,8 +33,8 @@ enum {
 typedef struct tn__setup_statics {
     tn_static_block *blocks;
     uint32_t count;
-    uint64_t bytes; /* bytes of all blocks, each rounded up to its alignment */
-    bool inside;    /* the blocks lie in the arena, as buffers of the problem */
+    uint64_t bytes; /* bytes of all static blocks, each rounded up to its alignment */
+    bool inside;    /* the static blocks lie in the arena, as buffers of the problem */
 } tn__setup_statics;
 
 typedef struct tn__setup_part {
@@ -52,7 +52,8 @@ typedef struct tn__setup_part {
         tn_stream_result streamed;
     };
     tn_recompute_report report; /* RECOMPUTED */
-    /* for PART_GRAPH; the part owns the lists of regions and repeats in it */
+    /* report about the tiles, for PART_GRAPH; the part owns the lists of regions and repeats in the
+     * report */
     tn_split_report split;
     tn_scratch_report scratch; /* SCRATCH */
 } tn__setup_part;

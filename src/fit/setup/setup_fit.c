@@ -74,8 +74,8 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
     tn__setup_part *part;
     if (!tn__setup_recomputes(options) && !later) return TN_OK;
     TN_TRY(setup_recompute_make(setup, options, tn__setup_ordered(setup), &made, &report, error));
-    /* nothing is to be recomputed, so the rules were only checked; one pipeline stage does not have
-     * all operators, so it gets them later */
+    /* this stage recomputes nothing: the rules were applied only to check them, because a pipeline
+     * stage, which does not have all operators, gets them after the division */
     if (!tn__setup_recomputes(options)) {
         tn_program_destroy(made);
         return TN_OK;

@@ -586,7 +586,7 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     if (asked.split == NULL || !(asked.split->share > 0))
         TN_FAIL(error, TN_E_INVALID, "a curve of operators in parts needs a share of work");
     split = *asked.split;
-    split.budget = 0; /* a curve has no single budget */
+    split.budget = 0; /* no budget, because a curve is for several budgets */
     asked.split = &split;
     TN_TRY(split_whole(graph, &asked, &whole, error));
     split_state state = {.graph = graph, .asked = &asked, .whole = whole, .error = error};

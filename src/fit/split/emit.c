@@ -34,11 +34,12 @@ typedef struct emit_tiles {
     tn_op_id before; /* the operator of the graph before which the new operators are placed */
     uint32_t part[TN_SPLIT_AXES];
     uint32_t number;   /* number of the current tile, from 1 */
-    tn_tensor_id *now; /* [tensors of the region] the tensor that holds the current tile of each */
+    tn_tensor_id *now; /* [tensors of the region] the new tensor that holds the current tile */
     /* [tensors of the region] the tensor that holds the elements kept from the current tile for the
      * next one */
     tn_tensor_id *kept;
-    /* [tensors of the region][tiles along the first axis] the tiles of results */
+    /* [tensors of the region][tiles along the first axis] the tensors that hold the tiles of
+     * results */
     tn_tensor_id *pieces;
     emit_taken *taken;
     uint32_t taken_count, taken_room;
@@ -88,7 +89,8 @@ static tn_status emit_part(emit_tiles *emit, tn_tensor_id from, const int64_t *a
                            const int64_t *starts, const int64_t *ends, uint32_t count, bool copy,
                            tn_tensor_id *made) {
     tn_op_id source = emit->source;
-    /* a graph that is traced is written for a runtime that has no views */
+    /* if origins are recorded, the graph is written for a runtime that has no views, so parts are
+     * copied */
     copy = copy || emit->trace != NULL;
     /* copies the struct, because adding a tensor may move the array of tensors */
     const tn_tensor tensor = *emit_tensor(emit, from);
@@ -545,7 +547,7 @@ static tn_status emit_compute(emit_tiles *emit, uint32_t at) {
     return emit_outputs(emit, at, &op, inputs + tn_graph_op(region->graph, id)->input_count + 1);
 }
 
-/* --- from part to part --- */
+/* --- from one tile to the next --- */
 
 /* Copies the elements of a tensor that both this tile and the next one need. */
 static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {

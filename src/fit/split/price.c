@@ -189,7 +189,7 @@ tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options
     return model_sum(model, arena, error);
 }
 
-/* --- tables: one for each number of parts ----------------------------------------------------- */
+/* --- tables: one for each number of tiles ----------------------------------------------------- */
 
 /* Counts elements, bytes and copies of each operator of a window for one number of tiles.
  *
@@ -476,7 +476,8 @@ static void price_fill_readers(void *self, tn__lists *readers) {
     for (uint32_t at = 0; at < region->op_count; at++) {
         const tn_op *op = tn__price_op(pricer, at);
         for (uint32_t i = 0; i < op->input_count; i++) {
-            /* tensors from outside the window have no number, or one above those of its results */
+            /* skips tensors from outside the window: they have no number, or one above those of its
+             * results */
             uint32_t t =
                 op->inputs[i] != TN_NONE ? tn__split_local(region, op->inputs[i]) : TN_NONE;
             if (t < region->made_count) tn__lists_add(readers, t, at);
@@ -572,7 +573,7 @@ static void price_list_ends(split_pricer *pricer) {
     }
 }
 
-/* --- a walk over the sampled parts --- */
+/* --- a walk over the examined tiles --- */
 
 typedef struct price_state {
     const split_pricer *pricer;
@@ -696,7 +697,7 @@ static void price_walk(price_state *price, price_table *table) {
     }
 }
 
-/* --- joins after the parts --- */
+/* --- joins after the tiles --- */
 
 /* Counts the joins of results if tiles are not computed directly into the joined result: all tiles
  * of a result exist together with it. */

@@ -58,7 +58,7 @@ uint64_t tn__split_bytes(const tn_tensor *tensor);
  * their own that are made in between). */
 void tn__split_across(split_model *model, uint32_t first, uint32_t last);
 
-/* --- a region in parts ------------------------------------------------------------------------ */
+/* --- a region in tiles ------------------------------------------------------------------------ */
 
 /* The memory and the cost of a region in tiles. */
 typedef struct split_price {
@@ -103,8 +103,9 @@ typedef struct price_table {
     uint32_t seen, part[PRICE_SEEN * PRICE_SEEN][TN_SPLIT_AXES];
     /* [seen][results of the window] bytes of the tensors in each examined tile */
     price_tensor *tensors;
-    price_step *steps;               /* [seen][operators] */
-    uint64_t bytes_read, bytes_made; /* sums over all counted operators and examined tiles */
+    price_step *steps; /* [seen][operators] copies that the operator makes in each examined tile */
+    /* bytes that operators read and make: sums over all counted operators and examined tiles */
+    uint64_t bytes_read, bytes_made;
     uint64_t moved, moves, halo;
     double extra;
 } price_table;

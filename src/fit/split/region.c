@@ -12,7 +12,7 @@
  */
 #include "fit/split/region.h"
 
-/* --- elements that a part needs, from known laws ---------------------------------------------- */
+/* --- elements that a tile needs, from known laws ---------------------------------------------- */
 
 /* Computes the elements of an input that a tile needs, without calling the operator's rule each
  * time.
@@ -117,9 +117,9 @@ bool tn__split_ask(const split_order *order, tn_op_id id, tn__tile *part, uint32
     return ask_rule(order, law, id, part, input, need);
 }
 
-/* --- operators that run in parts, and the axes of their tensors ------------------------------- */
+/* --- operators that run in tiles, and the axes of their tensors ------------------------------- */
 
-/* --- the order --- */
+/* --- the order of a graph's operators --- */
 
 tn_status tn__split_order(const tn_graph *graph, tn__arena *arena, split_order *order,
                           tn_error *error) {
@@ -165,7 +165,7 @@ static uint32_t region_tensor(split_region *region, tn_tensor_id id) {
     if (*local == 0) {
         split_tensor *made = &region->tensors[region->tensor_count++];
         *made = (split_tensor){.id = id, .axis = {TN_NONE, TN_NONE}, .maker = TN_NONE};
-        /* assumed to be needed whole, until the tensor becomes a result of an operator in the
+        /* a new tensor counts as needed whole, until it becomes a result of an operator in the
          * window */
         made->whole = true;
         *local = region->tensor_count;
@@ -209,7 +209,7 @@ static tn_status region_take(const split_order *order, uint32_t first, uint32_t 
     return TN_OK;
 }
 
-/* --- operators that run in parts --- */
+/* --- operators that run in tiles --- */
 
 /* Whether all readers want the outputs of an operator in tiles, along axes that the outputs
  * share. */
@@ -275,7 +275,8 @@ static void region_want(split_region *region, uint32_t at, uint32_t input, const
     uint32_t index = region_tensor(region, region_op(region, at)->inputs[input]);
     split_tensor *tensor = &region->tensors[index];
     tensor->touched = true;
-    /* made outside of the window, so that each tile takes its elements from the whole tensor */
+    /* the tensor is made outside of the window, so each tile takes its elements from the whole
+     * tensor */
     if (index >= region->made_count) return;
     for (uint32_t c = 0; c < region->axis_count; c++) {
         bool agree = wanted[c] != TN_NONE && (!tensor->read || tensor->axis[c] == wanted[c]);
@@ -435,7 +436,7 @@ uint32_t tn__split_result(const split_region *region, uint32_t at) {
     return tn__split_local(region, region_op(region, at)->outputs[0]);
 }
 
-/* --- elements of each part: needed, computed, kept -------------------------------------------- */
+/* --- elements of each tile: needed, computed, kept -------------------------------------------- */
 
 /* Computes the elements of each tensor that each tile needs, and those that it computes.
  *

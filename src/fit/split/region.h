@@ -58,11 +58,13 @@ typedef struct split_region {
     bool keep, slices;
     split_op *ops; /* [op_count] the operators of the window, in the order of the graph */
     uint32_t op_count;
-    uint32_t begin;        /* the region consists of the operators [begin, op_count) */
-    split_tensor *tensors; /* [tensor_count] */
+    uint32_t begin; /* the region consists of the operators [begin, op_count) */
+    /* [tensor_count] the tensors that operators of the region read or make */
+    split_tensor *tensors;
     uint32_t tensor_count, made_count;
     /* [cuts][tiles of the cut][made tensors] elements along the tensor's axis */
-    /* the elements that the readers need, or more if the tile has more */
+    /* the elements that a tile has for its readers; if elements are kept, also those for later
+     * tiles */
     split_span *need[TN_SPLIT_AXES];
     /* the elements that the operator computes; the others were kept from earlier tiles */
     split_span *made[TN_SPLIT_AXES];

@@ -21,7 +21,8 @@ typedef struct search_point {
     uint32_t first, last; /* places */
     tn_split_region region;
     split_price price;
-    uint64_t cost; /* additional operations, plus the moved bytes as operations that take as long */
+    /* additional operations, plus the operations that take as long as moving the moved bytes */
+    uint64_t cost;
     uint64_t floor;
 } search_point;
 
@@ -34,7 +35,7 @@ typedef struct search_limits {
 
 /* One of the graphs of a search, with its prices. */
 typedef struct search_stage {
-    const tn_context *context; /* services of the caller; NULL: the stage is not open */
+    const tn_context *context; /* the caller's context; NULL: the stage is not open */
     search_limits *limits;
     tn__arena arena;
     const tn_graph *graph;
@@ -621,7 +622,8 @@ tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *
     if (status == TN_OK) status = stages_smallest(&made->stages[0], made->work / 2, &least, error);
     while (status == TN_OK && more && made->count < STAGES_MOST)
         status = stages_next(made, &asked, &least, &more, error);
-    /* these arrays belong to the caller, and need not exist after this call */
+    /* forgets the arrays of the options: they belong to the caller, and need not exist after this
+     * call */
     for (uint32_t i = 0; i < made->count; i++)
         made->stages[i].model.scratch = made->stages[i].model.kept = NULL;
     if (status == TN_OK)

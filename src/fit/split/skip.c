@@ -30,12 +30,13 @@
 
 typedef struct skip_walk {
     const split_model *model;
-    /* [tensors] equal to `turn`: a recomputed operator reads the tensor, or it is the tensor to
-     * recompute */
+    /* [tensors] equal to `turn` if a recomputed operator reads the tensor, or if it is the tensor
+     * to recompute */
     uint32_t *wanted;
-    uint32_t *taken; /* [places] equal to `turn`: the operator is recomputed */
+    uint32_t *taken; /* [places] equal to `turn` if the operator is recomputed */
     uint32_t turn;   /* number of the current walk to the front of the graph, from 1 */
-    /* number of wanted tensors that are made at an earlier place than that of the walk */
+    /* number of wanted tensors that are made at an earlier place than the one that the walk has
+     * reached */
     uint32_t ahead;
     tn_tensor_id root;
     uint32_t before;
@@ -408,7 +409,7 @@ tn_status tn__skip_graph(const split_model *model, const split_skip *skip,
     return status;
 }
 
-/* --- the same for a list that the caller gives --- */
+/* --- recomputed tensors that the caller chose --- */
 
 static tn_status skip_check(const split_order *order, const tn_split_again *it, tn_error *error) {
     if (it->tensor >= tn_graph_tensor_count(order->graph) || it->from >= it->before ||

@@ -672,7 +672,8 @@ tn_status tn__exact_search(exact_search *s, tn__schedule *schedule) {
         if (s->ceiling > ceiling || s->ceiling - least > recompute) s->ceiling = ceiling;
         status = exact_below(s, start, schedule);
         if (status != TN_E_INFEASIBLE || s->ceiling == ceiling || s->above == UINT64_MAX) break;
-        /* proved: no schedule costs less than `above`, the least cost that was left out */
+        /* proved: no schedule costs less than s->above, the least cost of the paths that were left
+         * out because they reach the ceiling */
         s->floor = s->above;
         s->ceiling = tn__add_sat(s->above, s->above - least + 1);
     }

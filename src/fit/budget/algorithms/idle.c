@@ -14,7 +14,7 @@
 
 #include "fit/budget/pass.h"
 
-enum { /* tn__idles.state */
+enum { /* flags of a value: tn__idles.state */
        IDLE_HERE = 1u << 0,
        /* the value's last access is over, so it is not needed unless a repeat reads it */
        IDLE_PAST = 1u << 1,

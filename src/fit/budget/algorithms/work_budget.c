@@ -67,7 +67,7 @@ typedef struct budget_choice {
 
 typedef struct budget_ranges {
     const tn__dag *dag;
-    const tn__schedule *schedule; /* contains only actions of kind TN__RUN */
+    const tn__schedule *schedule; /* the schedule to read; all of its actions are runs (TN__RUN) */
     /* [jobs] whether the job may be repeated; NULL: every job that can be repeated may be */
     const bool *may;
     tn_error *error;

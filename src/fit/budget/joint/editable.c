@@ -4,7 +4,8 @@
  * which starts at the previous place. */
 #include "fit/budget/joint/editable.h"
 
-/* number of keys; if a window of this size is too full, all keys are renumbered */
+/* size, in keys, of the largest window whose runs are spread over its keys; if this window is too
+ * full, all runs of the schedule get new keys */
 #define EDITABLE_WINDOW 4096u
 
 static int64_t editable_bytes(const tn__editable *edit, uint32_t value) {
@@ -35,8 +36,8 @@ static void editable_tree_add(tn__range_tree *tree, uint32_t first, uint32_t las
  * renumbering. */
 
 /* Adds the bytes of one live range to `leaf`, as differences: added at its first key, subtracted
- * after its last one. The live range begins with the touch `making` and ends with the last read
- * before the next touch that makes the value. */
+ * after its last one. The live range begins with `making`, the touch of a run that makes the value,
+ * and ends with the last read before the value is made again. */
 static void keys_sum_life(tn__editable *edit, uint32_t making, int64_t *leaf) {
     uint32_t last = making;
     while (tn__editable_is_read_next(edit, last)) last = edit->touches[last].next;
@@ -76,10 +77,11 @@ static void keys_sum(tn__editable *edit) {
     tn__range_tree_sum_up(tree);
 }
 
-/* keys per run after a renumbering; because of rounding at least half as many */
+/* number of keys that a renumbering provides for each run; because of rounding, a run gets at least
+ * half as many */
 #define EDITABLE_GAP 8u
-/* keys per run that a window must have to be spread; with fewer, free keys would soon be used up
- * again */
+/* number of keys per run that a window must have, so that its runs are spread over it; with fewer,
+ * free keys would soon be used up again */
 #define EDITABLE_ROOM 4u
 
 /* Gives all runs new keys, and recomputes the bytes at each key. Returns false if memory is

@@ -19,8 +19,8 @@ typedef struct tn__repair_weights {
      * idle */
     float reach;
     float bulk; /* exponent, in the key of a value to evict, of the value's bytes */
-    /* an input of a repeat may be kept live beyond the node above the budget even if it does not
-     * fit there; a later step of the repair then evicts the excess */
+    /* an input of a repeat that would only stay live after the node above the budget is kept live
+     * even if it does not fit there; a later step of the repair then evicts the excess */
     bool hopes;
     /* true: all bytes of the value to evict count in its key; false: those above the excess count
      * little */
@@ -63,7 +63,8 @@ typedef struct tn__repair {
     uint32_t ban, stamp, chain_count, best_count;
     /* bytes of the values that stay live longer because of the planned chain of repeats */
     double lost;
-    /* bytes, out of `lost`, that fit into the budget only because the chosen value is evicted */
+    /* bytes of inputs that stay live longer, and fit into the budget only because the chosen value
+     * is evicted */
     uint64_t stays;
 } tn__repair;
 

@@ -20,7 +20,7 @@ typedef struct ruin_state {
     tn__repair repair;
     tn__schedule best, starts[SEARCH_STARTS];
     uint64_t best_cost, start_costs[SEARCH_STARTS], spent;
-    uint32_t *order; /* [jobs] the order of first runs in run->warm */
+    uint32_t *order; /* [jobs] order of first runs in the schedule for another budget, run->warm */
     /* has: a schedule within the budget was found; orders: the order of first runs may be
      * changed */
     bool has, orders;

@@ -238,7 +238,8 @@ static bool swap_is_done(const swap_state *s) {
 
 static bool swap_sort(swap_state *s, uint32_t order) {
     for (uint32_t g = 0; g < s->gap_count; g++) {
-        uint32_t bits; /* the bits of positive floats, as integers, have the order of the floats */
+        /* sorts by the bits: as integers, those of positive floats have the order of the floats */
+        uint32_t bits;
         memcpy(&bits, &s->gaps[g].keys[order], sizeof bits);
         s->items[g] = (tn__sort_item){~(uint64_t)bits, g};
     }
@@ -291,7 +292,7 @@ static tn_status swap_try_all(swap_state *s, uint64_t effort) {
     return swap_improve(s, until);
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- the whole search ------------------------------------------------------------------------- */
 
 static tn_status swap_room(swap_state *s) {
     tn__arena *arena = s->run->arena;

@@ -146,8 +146,8 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     uint32_t from = tn__editable_key(edit, last) + 1;
     bool settled = tn__editable_is_settled(edit, last);
     bool across =
-        /* these keys include the node above the budget, where no more bytes fit unless the victim
-         * is evicted */
+        /* whether the keys include the node above the budget, where no more bytes fit unless the
+         * victim is evicted */
         from <= r->here && r->here <= key;
     bool beside = !across || repair_fits_here(r, gap->value, it->bytes);
     if (!settled && !across && repair_fits(r, from, key, it->bytes)) return true;

@@ -87,7 +87,7 @@ static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
     return handed + (beside ? rotor_bytes(r, r->at[v]) : 0);
 }
 
-/* --- boundaries and blocks --- */
+/* --- boundaries of sections --- */
 
 static void rotor_choose_boundaries(rotor *r, uint32_t first, uint32_t end) {
     const uint32_t length = end - first;
@@ -132,7 +132,7 @@ static void rotor_measure_block(rotor *r, uint32_t u) {
     if (last < r->end) it->keep = rotor_keep(r, first, last, &it->cost);
 }
 
-/* --- the table --- */
+/* --- the table of the dynamic program --- */
 
 /* Returns the last state that a section must make itself when its stages run after all later
  * stages. */

@@ -59,11 +59,14 @@ typedef struct tn__read_state {
     /* [tensors] the tensor is defined more than once, for example because it is received again from
      * another rank */
     bool *several;
-    /* [steps] the first message that is known to be complete at this step; TN_NONE: no message */
+    /* [steps] head of the list of messages that are known to be complete at this step; TN_NONE: no
+     * message */
     uint32_t *due;
-    /* the first message of which no step knows that it is complete; TN_NONE: no such message */
+    /* head of the list of messages of which no step knows that they are complete; TN_NONE: there is
+     * no such message */
     uint32_t never;
-    /* [steps] the next message in the list of `due` or `never`; TN_NONE: this is the last */
+    /* [steps] for a message, the next one in its list, `due` or `never`; TN_NONE: this is the
+     * last */
     uint32_t *next_due;
     /* [2 * steps] for each message, the two values that may not be evicted until it is complete;
      * TN_NONE: no value */

@@ -148,8 +148,8 @@ typedef struct emit_program {
     bool *ran;  /* [jobs] */
     /* [values] the view of the value that was made last and exists; TN_NONE: no view exists */
     tn_tensor_id *views;
-    /* [tensors] the existing view of the value that was made before this one; TN_NONE: this is the
-     * first */
+    /* [tensors] for an existing view of a value: the existing view that was made before it;
+     * TN_NONE: this view was made first */
     tn_tensor_id *next_view;
     /* [values] signals of the last copy in (arrives) and copy out (left); 0: no wait is needed */
     uint32_t *arrives, *left;
@@ -461,7 +461,7 @@ static tn_status emit_action(emit_program *s, uint32_t index) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the whole program --- */
 
 /* Finds the numbers of the streams and signals that the original program uses. */
 static tn_status emit_room_messages(emit_program *s) {

@@ -31,7 +31,7 @@ static tn_status dag_check_job(const tn__dag_job *it, uint32_t id, uint32_t jobs
                           error);
 }
 
-/* --- lists, one after the other --- */
+/* --- lists stored one after the other --- */
 
 typedef struct dag_lists {
     uint32_t *at;

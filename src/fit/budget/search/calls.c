@@ -125,7 +125,7 @@ tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_
 
 tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
-    tn__refusal none; /* not used, because without a budget no search is refused */
+    tn__refusal none; /* facts that nothing reads: a search without a budget is never refused */
     return calls_one(program, NULL, costs, options, calls_least, result, &none, error);
 }
 

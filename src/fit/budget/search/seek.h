@@ -47,7 +47,7 @@ typedef struct tn__fit_start {
  * techniques that it allows. */
 typedef struct tn__fit_competitor {
     const tn_pass *pass;
-    uint32_t allow; /* TN_FIT_* */
+    uint32_t allow; /* TN_FIT_*: the techniques that the search allows */
     /* limit for the work of a call of the pass, as a multiple of the default effort of `joint`; 0:
      * no limit */
     uint32_t most;
