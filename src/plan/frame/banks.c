@@ -33,12 +33,13 @@
 #include <float.h>
 #include <inttypes.h>
 
-#define BANKS_SEARCH_UNITS 14u /* the search lists and sorts 2^14 sets of buffers */
-/* the search runs only on small problems, which can be planned many times */
+/* limit of units (buffers with a choice) for the search, which lists and sorts 2^14 sets */
+#define BANKS_SEARCH_UNITS 14u
+/* limit of buffers for the search, because small problems can be planned many times */
 #define BANKS_SEARCH_BODIES 64u
 /* after this number of plans, the search ends and the heuristic's choice is kept */
 #define BANKS_SEARCH_PLANS 200u
-#define BANKS_NONE UINT32_MAX /* no bank is chosen yet */
+#define BANKS_NONE UINT32_MAX /* in place of a bank's number: no bank is chosen yet */
 
 __extension__ typedef unsigned __int128 banks_wide;
 
@@ -53,8 +54,8 @@ typedef struct banks_unit { /* a buffer, or a group of tied buffers, that severa
 typedef struct banks_profile { /* live bytes of one bank at each step */
     int64_t *times;
     uint32_t time_count;
-    tn__range_tree live; /* indexed by the rank of a time in `times` */
-    int64_t *memory;     /* memory of the range tree */
+    tn__range_tree live; /* tree over the steps: the live bytes from times[i] on have the index i */
+    int64_t *memory;     /* memory of the tree `live` */
 } banks_profile;
 
 /* The order in which buffers are offered to a bank, and how they are placed. */
@@ -74,9 +75,9 @@ typedef struct banks_answer {
 
 typedef struct banks {
     tn__call *call;
-    banks_unit *units; /* sorted by density, densest first */
+    banks_unit *units; /* buffers that several banks may hold, sorted by density, densest first */
     uint32_t unit_count;
-    tn_bank_id *order; /* [bank_count], fastest first */
+    tn_bank_id *order; /* [bank_count], the banks, fastest first */
     banks_profile profile;
 } banks;
 
@@ -115,8 +116,8 @@ static bool banks_has_room(const banks_profile *profile, const tn_body *body, ui
     return true;
 }
 
-/* Adds the buffers that only this bank may hold to its profile; their bytes are within the
- * capacity. */
+/* Makes the profile (live bytes at each step) of a bank with the buffers that only this bank may
+ * hold; their bytes are within the capacity. */
 static void banks_begin(banks *all, tn_bank_id bank) {
     const tn_problem *problem = all->call->problem;
     banks_profile *profile = &all->profile;
@@ -300,13 +301,14 @@ static tn_status banks_refuse_sum(const tn__call *call) {
     return status;
 }
 
-/* --- planning the buffers taken --- */
+/* --- planning the buffers taken for a bank --- */
 
 typedef struct banks_trial {
     tn__prepared_bank prepared;
     tn_run run;
-    bool ran, fits, refuted; /* ran: the planner was called; refuted: proved not to fit */
-    int64_t step;            /* the step at which the bound has its peak */
+    /* ran: the planner was called; refuted: it is proved that the buffers do not fit */
+    bool ran, fits, refuted;
+    int64_t step; /* the step that needs the most bytes according to the lower bound */
 } banks_trial;
 
 static void banks_assign(const banks *all, tn_bank_id bank) {
@@ -361,7 +363,7 @@ static void banks_keep(const banks *all, const banks_trial *trial) {
         all->call->layout.offset[trial->prepared.ids[i]] = trial->run.best[i];
 }
 
-/* --- giving up, and bringing back --- */
+/* --- removing buffers from a bank, and bringing them back --- */
 
 static bool banks_lives(const tn_body *body, int64_t first, int64_t last) {
     for (uint32_t k = 0; k < body->piece_count; k++)
@@ -414,7 +416,7 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     if (status == TN_OK)
         status = tn__run_create(&trial.run, &trial.prepared, call->planner, call->error);
     trial.ran = status == TN_OK;
-    uint32_t *number = NULL; /* [body], its number in the run */
+    uint32_t *number = NULL; /* [buffers of the problem] the buffer's number in the run */
     size_t bodies = call->problem->count;
     if (status == TN_OK) {
         number = tn__alloc_array(call->options.context, bodies, sizeof *number);
@@ -470,7 +472,7 @@ static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
         banks_end(&trial);
         if (status != TN_OK) return status;
     }
-    /* the buffers that only this bank may hold do not fit: plan.c reports it */
+    /* the buffers that only this bank may hold do not fit, which plan.c reports later */
     if (!fits) return TN_OK;
     call->planned[bank] = true;
     TN_TRY(banks_bring_back(all, bank));
@@ -478,14 +480,14 @@ static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
     return TN_OK;
 }
 
-/* --- the search --- */
+/* --- the search for the best set of buffers --- */
 
 typedef struct banks_set {
     uint64_t traffic;
-    uint32_t members; /* bit u: unit u is in the set */
+    uint32_t members; /* the units in the set: bit u stands for unit u */
 } banks_set;
 
-/* sets with the most traffic come first */
+/* sorts sets by traffic, most first */
 static int banks_set_order(const void *a, const void *b) {
     const banks_set *x = a, *y = b;
     if (x->traffic != y->traffic) return x->traffic > y->traffic ? -1 : 1;
@@ -550,7 +552,7 @@ static tn_status banks_search(banks *all, tn_bank_id bank) {
     return status;
 }
 
-/* --- all banks --- */
+/* --- choosing for all banks --- */
 
 /* Whether the slowest bank can hold all buffers that are left, even without sharing memory. */
 static bool banks_has_last(const banks *all) {
@@ -595,7 +597,7 @@ static tn_status banks_choose(banks *all, const banks_way *way) {
     return TN_OK;
 }
 
-/* --- several ways --- */
+/* --- the best of several orders of buffers --- */
 
 /* Seconds that the traffic of the buffers with a choice takes in their present banks. */
 static double banks_seconds(const banks *all) {

@@ -70,8 +70,7 @@ static tn_status plan_refuse_height(const tn_problem *problem, tn_bank_id bank, 
             problem->banks[bank].name);
 }
 
-/* --- one bank, all banks ------------------------------------------------------------------------
- */
+/* --- planning one bank, then all banks -------------------------------------------------------- */
 
 uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which) {
     uint64_t capacity = call->problem->banks[which].capacity;
@@ -119,7 +118,7 @@ static tn_status plan_refuse(const tn__call *call, const char *bank, int64_t ste
 
 /* the layout found for one bank */
 typedef struct plan_found {
-    const uint64_t *offset; /* [prepared->count] */
+    const uint64_t *offset; /* [prepared->count], offset of each buffer */
     uint64_t peak, lower_bound;
 } plan_found;
 

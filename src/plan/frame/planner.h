@@ -19,17 +19,23 @@
 enum { /* constraints that `solve` honours; a problem with any other constraint is refused */
        TN_PLANS_ALIGNMENT = 1u << 0,
        TN_PLANS_PINS = 1u << 1,
-       /* buffers of several pieces, or of a piece that does not cover all bytes of the buffer */
+       /* the planner places buffers of several pieces, and of a piece that does not cover all bytes
+        * of the buffer */
        TN_PLANS_PIECES = 1u << 2,
-       TN_PLANS_STREAMS = 1u << 3,   /* pieces meet by clocks: ask tn__run_pieces_meet, or place
-                                      only into holes of tn__run_holes */
-       TN_PLANS_ALL = (1u << 4) - 1, /* all constraints on single buffers */
-       /* separations and reserved ranges: place only at starts within holes of tn__run_holes */
+       /* the planner honours clocks: it asks tn__run_pieces_meet whether pieces conflict, or places
+        * only into holes of tn__run_holes */
+       TN_PLANS_STREAMS = 1u << 3,
+       TN_PLANS_ALL = (1u << 4) - 1, /* all constraints on single buffers: the four flags above */
+       /* the planner obeys separations and reserved ranges: it places only at starts within holes
+        * of tn__run_holes */
        TN_PLANS_APART = 1u << 4,
-       TN_PLANS_BY_COST = 1u << 5, /* minimises the reuse cost, if the run asks for it */
-       /* near-linear in practice: a member of the quick portfolio of `auto` */
+       /* the planner minimises the reuse cost, if the run asks for it */
+       TN_PLANS_BY_COST = 1u << 5,
+       /* the planner takes near-linear time in practice: it is a member of the quick portfolio of
+        * `auto` */
        TN_PLANS_QUICKLY = 1u << 8,
-       /* a few greedy passes: `auto` runs it if such passes are cheap for the problem */
+       /* the planner makes a few greedy passes: `auto` runs it if such passes are cheap for the
+        * problem */
        TN_PLANS_SIMPLY = 1u << 9,
 };
 
@@ -43,7 +49,7 @@ typedef struct tn_run tn_run;
 typedef struct tn_run_body {
     uint64_t size, alignment;
     uint32_t first, last; /* hull of the live range, in compressed time */
-    /* range of tn__run_pieces; the times of pieces are compressed */
+    /* range of the buffer's pieces in tn__run_pieces; their times are compressed */
     uint32_t piece_first, piece_count;
 } tn_run_body;
 typedef struct tn_run_piece {
@@ -55,7 +61,7 @@ typedef struct tn_planner {
     const char *name;    /* the name that users type, matching [a-z0-9-]+ */
     const char *summary; /* one line for --help, without a full stop */
     const char *source;  /* paper, book or other program from which the idea comes */
-    uint32_t features;   /* TN_PLANS_* */
+    uint32_t features;   /* TN_PLANS_*: constraints and properties */
     tn_status (*solve)(tn_run *run);
 } tn_planner;
 
@@ -69,8 +75,10 @@ uint32_t tn__run_time_count(const tn_run *run);
 /* number of steps from first to last, saturating */
 uint64_t tn__run_span(const tn_run *run, uint32_t body);
 bool tn__run_pinned(const tn_run *run, uint32_t body);
-uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: no limit */
-uint64_t tn__run_lower_bound(const tn_run *run); /* the peak of the live bytes */
+/* Returns the capacity of the run in bytes; UINT64_MAX: no limit. */
+uint64_t tn__run_capacity(const tn_run *run);
+/* Returns the lower bound of the peak that is proved so far. */
+uint64_t tn__run_lower_bound(const tn_run *run);
 uint64_t tn__run_seed(const tn_run *run);
 /* Whether a limit on work or time is set. If it is, the planner uses all of it, else it ends by
  * itself. */
@@ -94,7 +102,7 @@ tn_status tn__run_order(tn_run *run, tn_run_compare compare, const uint32_t **or
  * number. */
 tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare then,
                                const uint32_t **order, uint32_t *count);
-/* compares by size, then by length of the live range */
+/* compares buffers for sorting: the larger one first, of equal sizes the longer live range */
 int tn__larger_first(const tn_run_body *a, const tn_run_body *b);
 
 /* A range of offsets at which a buffer may start. The last one has no end. */
@@ -159,13 +167,14 @@ uint64_t tn__run_best_cost(const tn_run *run);
 bool tn__run_is_done(const tn_run *run);
 /* peak of the best placement kept; UINT64_MAX if none was kept */
 uint64_t tn__run_best(const tn_run *run);
-/* [count], valid if a placement was kept */
+/* [count], offsets of the best placement kept; valid if a placement was kept */
 const uint64_t *tn__run_best_offsets(const tn_run *run);
 
 /* Counts units of work that tn__run_holes did not count. Returns E_STOPPED if a limit is
  * reached. */
 tn_status tn__run_work(tn_run *run, uint64_t units);
-uint64_t tn__run_work_left(const tn_run *run); /* UINT64_MAX: no limit */
+/* Returns the number of units of work that the run may still do; UINT64_MAX: no limit. */
+uint64_t tn__run_work_left(const tn_run *run);
 uint64_t tn__run_work_done(const tn_run *run);
 /* Checks the clock and whether the caller wants to cancel, without counting work. Call it only from
  * the thread of the run. */
@@ -203,7 +212,7 @@ tn_status tn__reuse_exact(tn_run *run);
 
 /* A smaller problem: buffers of one piece that covers all their bytes, in the run's compressed
  * times. */
-#define TN__FREE UINT64_MAX /* not pinned */
+#define TN__FREE UINT64_MAX /* the value of `pin` for a buffer that is not pinned */
 typedef struct tn__subproblem_body {
     uint64_t size, alignment;
     uint32_t first, last;

@@ -160,7 +160,7 @@ static tn_status records_hand_over(records_reader *reader, tn_object_record **re
         memcpy(own, reader->records, count * sizeof *own);
         memcpy(own_names, reader->names, count * sizeof *own_names);
     }
-    reader->count = 0; /* the caller owns the names now */
+    reader->count = 0; /* the caller owns the names now, so the reader must not release them */
     *records = own;
     *names = own_names;
     return TN_OK;

@@ -40,7 +40,8 @@ typedef struct verify_piece { /* a piece of a buffer, at its address in the bank
 
 /* --- a set of ranks: level 0 has one bit per rank, each level above one bit per word below --- */
 
-#define VERIFY_LEVELS 6 /* 64^6 > 2^32, so six levels suffice */
+/* number of levels of a set: 64^6 > 2^32, so six suffice for all ranks */
+#define VERIFY_LEVELS 6
 
 typedef struct verify_set {
     uint64_t *level[VERIFY_LEVELS];
@@ -400,10 +401,10 @@ typedef struct verify_run {
 
 typedef struct verify_live {
     const tn_context *context;
-    /* [run_count], the `lo` that the first piece of each run had when the run was opened,
-     * ascending */
+    /* [run_count], for each run the lowest byte (`lo`) that its first piece had when the run was
+     * opened; ascending */
     uint64_t *lowest;
-    verify_run **runs; /* [run_count] */
+    verify_run **runs; /* [run_count], the runs, in order of address */
     size_t run_count, lowest_room, run_room;
 } verify_live;
 

@@ -41,7 +41,7 @@
 #define SEARCH_MEMORY_BITS 14u
 /* limit of the sum, over all buffers, of the slots in which each one is live */
 #define SEARCH_ENTRIES_MAX ((size_t)1 << 25)
-#define SEARCH_NEVER (UINT64_MAX / 2) /* the `earliest` start of a placed buffer */
+#define SEARCH_NEVER (UINT64_MAX / 2) /* the value of `earliest` for a placed buffer */
 /* number of buffers and slots in visited nodes, added up, after which the clock is checked */
 #define SEARCH_EFFORT 100000u
 /* limit of passes of the rule `latest` per node; fewer passes only make the rule weaker */
@@ -350,7 +350,8 @@ static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint
     uint64_t lowest = UINT64_MAX;
     for (uint32_t k = 0; k < body->conflict_count; k++) {
         uint32_t other = conflicts[k].other;
-        if (cursor + conflicts[k].below >= lowest) break; /* conflicts are sorted by `below` */
+        /* conflicts are sorted by `below`, so no further conflict gives a lower start */
+        if (cursor + conflicts[k].below >= lowest) break;
         if (search->placed[other]) continue;
         lowest =
             search_min(lowest, search_max(search->minimum[other], cursor) + conflicts[k].below);
@@ -841,7 +842,7 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
     return search->out_of_memory ? TN__SEARCH_NO_MEMORY : outcome;
 }
 
-/* --- the whole --- */
+/* --- one call of the search --- */
 
 static void search_reset(tn__search *search) {
     const tn__search_input *input = search->input;

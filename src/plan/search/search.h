@@ -135,7 +135,8 @@ typedef struct tn__clique_pair {
 typedef struct tn__cliques {
     const tn_run_body *bodies; /* [count] */
     uint32_t count;
-    const tn__clique_pair *pairs; /* [pair_count] */
+    /* [pair_count], pairs of buffers that must not share bytes, or pay for it */
+    const tn__clique_pair *pairs;
     size_t pair_count;
     uint64_t usable;   /* bytes of the memory that buffers may use */
     uint32_t attempts; /* number of sets that are tried; each is a unit of work */

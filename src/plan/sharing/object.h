@@ -25,7 +25,7 @@ typedef struct tn_object_strategy {
     const char *name;    /* the name that users type, matching [a-z0-9-]+ */
     const char *summary; /* one line for --help, without a full stop */
     const char *source;  /* paper, book or other program from which the idea comes */
-    uint32_t features;   /* TN_OBJECTS_* */
+    uint32_t features;   /* TN_OBJECTS_*: what the strategy supports */
     tn_status (*solve)(tn_object_run *run);
 } tn_object_strategy;
 
@@ -45,10 +45,10 @@ struct tn_object_run {
     uint64_t (*size)[TN_SIZE_RANK_MAX];
     uint64_t *object_bulk; /* [count], size of each object as one number: bytes, or elements */
     uint32_t object_count;
-    /* used only by shared_objects.c and the functions below */
+    /* the following fields are used only by shared_objects.c and the functions below */
     const tn_object_strategy *strategy;
     const tn_context *context;
-    uint64_t work, work_limit; /* work_limit 0: no limit */
+    uint64_t work, work_limit; /* units of work done, and their limit; work_limit 0: no limit */
     double deadline_s;         /* value of tn__clock_s at which time is up; 0: no limit */
     tn__arena scratch;
     tn_error *error;

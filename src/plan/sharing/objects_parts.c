@@ -13,7 +13,7 @@
 #include "base/range_tree.h"
 #include "plan/problem/problem.h"
 
-/* --- a heap on (last, object) --- */
+/* --- a heap of records, by last step, then by object --- */
 
 bool tn__object_heap_init(tn_object_run *run, tn__object_heap *heap) {
     *heap = (tn__object_heap){.items = tn__object_scratch(run, run->count, sizeof *heap->items)};
@@ -36,14 +36,14 @@ bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object) {
     return true;
 }
 
-/* --- lives: for each object the numbers of its records, ascending, that is, by first step --- */
+/* --- live ranges in objects: for each object the numbers of its records, ascending --- */
 
 struct tn__object_lives {
     tn_object_run *run;
     struct object_life_list {
         uint32_t *ids;
         uint32_t count, room;
-    } * lists; /* [run->count] */
+    } * lists; /* [run->count], one list for each object */
 };
 
 tn__object_lives *tn__object_lives_create(tn_object_run *run) {
@@ -251,7 +251,7 @@ static uint64_t *objects_rank_slots(tn_object_run *run, const objects_slots *slo
     if (breadth == NULL || tree == NULL) return NULL;
     for (uint32_t i = 0; i < run->count; i++) {
         breadth[slots->first[i]].bulk += run->bulk[i];
-        /* the difference may wrap, but the sum does not */
+        /* a negative change wraps modulo 2^64, so the sum of changes is right */
         breadth[slots->last[i]].bulk -= run->bulk[i];
     }
     for (uint32_t slot = 0; slot < n; slot++) {

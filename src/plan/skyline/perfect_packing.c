@@ -144,7 +144,7 @@ static void packing_wait(tn__packing *packing, uint32_t time, uint32_t level) {
 }
 
 static void packing_dirty(tn__packing *packing, uint32_t time) {
-    /* clean[time] == 0 means that the step is already in the queue of the lowest level */
+    /* the step is already in the queue of the lowest level */
     if (packing->state->clean[time] == 0) return;
     packing->state->clean[time] = 0;
     packing_wait(packing, time, 0);
@@ -711,7 +711,7 @@ tn_status tn__packing_mend(tn__packing *packing, uint64_t effort) {
     return status;
 }
 
-/* --- the whole --- */
+/* --- the functions of perfect_packing.h --- */
 
 bool tn__packing_is_full(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
@@ -719,7 +719,7 @@ bool tn__packing_is_full(tn_run *run) {
     uint64_t *load = tn__run_scratch(run, steps, sizeof *load), sum = 0, full = 0;
     uint64_t bound = tn__run_lower_bound(run);
     if (load == NULL || steps < 2) return false;
-    /* differences wrap modulo 2^64, so the sums are right */
+    /* a negative change wraps modulo 2^64, so the sums of changes are right */
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
         load[bodies[i].first] += bodies[i].size;
         load[bodies[i].last] -= bodies[i].size;

@@ -36,7 +36,8 @@
 /* visits per buffer in all searches for chains of one plan; after that, no chains are searched */
 #define SKYLINE_LOOKS_EACH 32u
 
-__extension__ typedef unsigned __int128 skyline_area; /* holds a product of bytes and steps */
+/* a type that can hold a product of bytes and steps */
+__extension__ typedef unsigned __int128 skyline_area;
 
 struct tn__skyline {
     tn_context context;
@@ -56,8 +57,9 @@ struct tn__skyline {
     /* [step], equals dead_now if the current search has found that no chain from this step reaches
      * the end of the segment */
     uint32_t *dead, dead_now;
-    uint64_t looks;             /* number of buffers that searches for chains may still visit */
-    uint32_t *chain, *chain_at; /* [SKYLINE_CHAIN] */
+    uint64_t looks; /* number of buffers that searches for chains may still visit */
+    /* [SKYLINE_CHAIN], the buffers of the chain that is searched, and their indices in by_first */
+    uint32_t *chain, *chain_at;
     skyline_area mean_area;
     /* [step], the segment of the skyline that begins at this step: its height, and the steps at
      * which the next and the previous segment begin */
@@ -205,7 +207,7 @@ static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     uint64_t level = UINT64_MAX;
     if (previous != TN__LIVE_TREE_NONE) level = skyline->floor[previous];
     if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
-    /* never true, because a segment over all of time can hold every buffer */
+    /* always true, because a segment over all of time can hold every buffer */
     tn_assert(level != UINT64_MAX);
     skyline->floor[segment] = level;
     skyline_sink(skyline, segment);

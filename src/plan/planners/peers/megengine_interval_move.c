@@ -45,7 +45,8 @@ static void move_measure(move *state) {
         uint64_t end = move_end(state, id), room = state->peak - end;
         for (uint32_t k = i + 1; k < state->count; k++) {
             uint32_t above = state->placed[k];
-            /* wraps if the buffer `above` begins below this buffer's end; the next line skips it */
+            /* `gap` wraps if the buffer `above` begins below this buffer's end; the next line skips
+             * that case */
             uint64_t gap = state->offset[above] - end;
             if (state->offset[above] < end || !move_meets(state, id, above)) continue;
             if (gap + state->room[above] < room) room = gap + state->room[above];

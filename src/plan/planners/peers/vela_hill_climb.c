@@ -17,7 +17,9 @@
 #include "base/range_tree.h"
 #include "plan/frame/peers.h"
 
-#define VELA_ATTEMPTS 99999u /* these three numbers have the values that Vela uses */
+/* these three limits have the values that Vela uses: attempts, attempts without gain, and attempts
+ * before exchanges become larger */
+#define VELA_ATTEMPTS 99999u
 #define VELA_PATIENCE 500u
 #define VELA_STUCK 50u
 
@@ -179,7 +181,8 @@ static bool vela_urgency(tn_run *run, uint64_t *urgency) {
     if (tree == NULL) return false;
     for (uint32_t i = 0; i < n; i++) {
         live[bodies[i].first] += bodies[i].size;
-        live[bodies[i].last] -= bodies[i].size; /* the difference may wrap, but the sum does not */
+        /* a negative change wraps modulo 2^64, so the sums of changes are right */
+        live[bodies[i].last] -= bodies[i].size;
     }
     for (uint32_t t = 1; t < slots; t++) live[t] += live[t - 1];
     tn__range_max_init(tree, slots);

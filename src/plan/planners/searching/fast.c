@@ -38,7 +38,8 @@
 
 #define FAST_GREEDY 4096u
 #define FAST_SEARCH 1500u
-/* with more buffers and a limit, `scale` runs later, with all the time that is left */
+/* limit of buffers: with more, and with a limit of time or work, `scale` runs later, with all the
+ * time that is left */
 #define FAST_LATER 8192u
 /* nodes of `exact`: a fixed number, so that the plan does not depend on the clock */
 #define FAST_SEARCH_WORK 20000u

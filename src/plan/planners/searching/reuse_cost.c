@@ -700,7 +700,8 @@ static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse
         int64_t mask = (int64_t)state->bodies[id].alignment - 1;
         if (state->placed[id]) continue;
         for (size_t i = 0; i <= p->reserved_count + edges; i++) {
-            int64_t start = 0; /* the last candidate is start 0 */
+            /* start 0 is the last candidate, after reserved ranges and neighbours */
+            int64_t start = 0;
             if (i < p->reserved_count) {
                 if (p->reserved[i].last > (uint64_t)state->capacity) continue;
                 start = (int64_t)p->reserved[i].last;
@@ -941,7 +942,7 @@ static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *f
         reuse_choice choice = {.allowed = UINT64_MAX - 1};
         TN_TRY(tn__run_work(run, 1));
         if (state->bodies[order[k]].size == 0) continue;
-        /* the choice has no noise, so the lowest of the cheapest starts is taken */
+        /* without noise in the choice, the lowest of the cheapest starts is taken */
         reuse_choose(state, order[k], &choice);
         *fits = choice.found;
         state->offset[order[k]] = choice.start;
@@ -965,7 +966,7 @@ static tn_status reuse_fit(reuse *state) {
     return TN_OK;
 }
 
-/* --- the planner --- */
+/* --- the planner reuse-cost --- */
 
 static tn_status reuse_least_cost(reuse *state) {
     tn_run *run = state->run;

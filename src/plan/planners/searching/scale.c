@@ -331,7 +331,7 @@ static void scale_blame(scale_state *scale, const uint64_t *offsets) {
  * too high only because of buffers that are not too high themselves, moving it forward does not
  * help. */
 static tn_status scale_repair(scale_state *scale) {
-    /* the value of `stale` makes the first repair start from the best order */
+    /* `stale` begins at its limit, so the first repair starts from the order of the best plan */
     uint32_t stale = SCALE_STALE, level = 0;
     for (uint32_t i = 0; i < SCALE_REPAIRS && level < SCALE_LEVEL && !scale_is_done(scale); i++) {
         bool again = stale >= SCALE_STALE;

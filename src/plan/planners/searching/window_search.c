@@ -35,7 +35,7 @@ typedef struct window_state {
     tn_run *run;
     uint64_t *best;   /* [count], offsets of the current plan */
     uint32_t *order;  /* [count], buffers that end above the goal, in order of number */
-    uint32_t *inside; /* [WINDOW_BODIES] */
+    uint32_t *inside; /* [WINDOW_BODIES], buffers that are live only inside the window */
     tn__subproblem_body *bodies;
     uint64_t *offset;
     uint32_t target; /* number of buffers that a window should contain */
