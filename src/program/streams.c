@@ -16,7 +16,7 @@ typedef struct streams_state {
     const tn_program *from;
     const tn_program_streams_options *options;
     tn_error *error;
-    tn__arena arena; /* owns all arrays of this struct */
+    tn__arena arena; /* memory of all arrays of this struct */
     tn__order_model model;
     uint32_t count, width; /* number of instructions of the given program, and number of streams */
     uint32_t *node_of;     /* [operators] number of the operator's node in `model` */
@@ -201,7 +201,7 @@ static tn_status streams_place(streams_state *s) {
     return TN_OK;
 }
 
-/* --- the call --- */
+/* --- making the new program --- */
 
 static tn_status streams_run(streams_state *s, tn_program **made) {
     const tn_graph *graph = tn_program_graph(s->from);

@@ -261,7 +261,8 @@ static tn_status deps_collect(deps_state *deps) {
     return TN_OK;
 }
 
-/* Uses malloc because the list outlives the context of the call. */
+/* Copies the dependencies for the caller. The list comes from calloc, because it outlives the
+ * context of the call. */
 static tn_status deps_hand_over(const deps_state *deps, tn_dependency **list, uint64_t *count) {
     const tn_instruction *instructions = tn_program_instructions(deps->occupancy->program);
     if (list != NULL) {

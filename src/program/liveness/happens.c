@@ -66,7 +66,7 @@ typedef struct happens_maker {
     uint32_t *first;
     uint32_t *length; /* [chains] */
     size_t length_room;
-    size_t numbers, most; /* number of clock entries stored so far, and the limit for this number */
+    size_t numbers, most; /* number of clock entries stored so far, and their limit */
 } happens_maker;
 
 /* --- control flow as one event --- */
@@ -89,7 +89,7 @@ static tn_status happens_group(happens_maker *maker) {
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
     for (uint32_t r = 0, done = 0; r < count; r++) {
-        /* this region lies inside one that was handled, or belongs to the same operator */
+        /* skips a region that lies inside one that was handled, or belongs to the same operator */
         if (regions[r].first < done) continue;
         uint32_t own = regions[r].last;
         while (own < steps &&

@@ -426,7 +426,7 @@ static tn_status liveness_fetched(liveness_state *liveness) {
                 tn__arena_array(&liveness->scratch, tensors, sizeof *liveness->fetched);
             if (liveness->fetched == NULL) return tn__no_memory(liveness->error, "lives");
             memset(liveness->fetched, 0xff,
-                   tensors * sizeof *liveness->fetched); /* TN_SIZE_UNKNOWN */
+                   tensors * sizeof *liveness->fetched); /* all values become TN_SIZE_UNKNOWN */
         }
         liveness->fetched[list[s].tensor] = tn_graph_tensor(liveness->graph, list[s].tensor)->bytes;
         liveness->is_static[list[s].tensor] = 0;

@@ -30,7 +30,9 @@ typedef struct cut_network {
     /* [vertices] first arc of each vertex. Vertices are nodes, items, source and sink. */
     uint32_t *head;
     uint32_t *level, *current, *queue;
-    uint32_t *to, *next; /* [arcs]; arc ^ 1 is its reverse */
+    /* [arcs] the vertex to which the arc leads, and the next arc that leaves the same vertex. Arcs
+     * k and k ^ 1 are each other's reverse */
+    uint32_t *to, *next;
     uint64_t *room;
     uint32_t arc_count, arc_room, vertex_count, source, sink;
     uint64_t base; /* bytes that every cut of this network contains */

@@ -45,7 +45,8 @@ typedef struct tn__order_model {
     const tn_op_id *ops;
     /* [count] bytes that are live only during the node's own step, such as scratch memory */
     uint64_t *scratch;
-    tn__order_item *items; /* sorted by maker; items that existed before the block come first */
+    /* the items, sorted by maker; items that existed before the block come first */
+    tn__order_item *items;
     uint32_t *users;
     uint32_t *made_at; /* [count + 1] items[made_at[p] .. made_at[p + 1]) are made by p */
     /* [count + 1] used[used_at[p] .. used_at[p + 1]) are the items that node p uses */

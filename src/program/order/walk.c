@@ -52,7 +52,8 @@ void tn__order_walk_reset(tn__order_walk *walk) {
 static uint64_t walk_saved(const tn__order_walk *walk, uint32_t node, uint32_t last) {
     const tn__order_model *model = walk->model;
     uint64_t saved = 0;
-    uint32_t done = ORDER_NONE; /* the output for which a take is already counted */
+    /* the output that was counted last: of its takes (items that it may overwrite), one counts */
+    uint32_t done = ORDER_NONE;
     for (uint32_t t = model->take_at[node]; t < model->take_at[node + 1]; t++) {
         const tn__order_take *take = &model->takes[t];
         if (take->output == done) continue;

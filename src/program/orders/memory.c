@@ -25,7 +25,8 @@
  */
 #include "program/order/order.h"
 
-/* keeps differences within int64; arcs of infinite capacity are larger */
+/* limit of the sum of all bytes: differences then fit into int64, and arcs of infinite capacity are
+ * larger */
 #define MEMORY_BYTES_MAX (UINT64_MAX / 8)
 /* number of moves (of the nodes of a cut) in a row that may bring no improvement */
 #define MEMORY_PATIENCE 20u
