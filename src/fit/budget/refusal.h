@@ -13,7 +13,7 @@
 
 /* What ended a search. */
 typedef enum tn__ended {
-    TN__ENDED_NOT, /* nothing: the search was complete */
+    TN__ENDED_NOT, /* nothing ended the search early: it was complete */
     TN__ENDED_LIMIT,
     TN__ENDED_TIME,
     TN__ENDED_CALLER

@@ -77,7 +77,7 @@ typedef struct build_state {
     tn__rules_state *rules;
     const tn__dag *dag;
     tn__arena *arena;
-    tn__dag_job *jobs; /* [job_count] */
+    tn__dag_job *jobs; /* [job_count] the jobs of the new schedule graph */
     tn__ruled_job *of;
     tn__dag_value *values;
     uint32_t *value_of;
@@ -242,7 +242,8 @@ static tn_status build_recompute(build_state *s, uint32_t id) {
             if (s->rules->how[maker] == TN__RULED_SWAP) {
                 TN_TRY(build_in(s, inputs[i]));
             } else {
-                /* the stack has each job of a chain of sources at most once */
+                /* the stack does not overflow: it has each job of a chain of sources at most
+                 * once */
                 s->stack[depth++] = maker;
                 break;
             }

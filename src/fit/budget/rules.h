@@ -9,7 +9,7 @@
 #include "fit/budget/schedule/schedule_graph.h"
 
 typedef struct tn__ruled_job {
-    uint8_t kind;  /* tn__action_kind: RUN, OUT, SETTLE or IN */
+    uint8_t kind;  /* kind of the action (tn__action_kind): RUN, OUT, SETTLE or IN */
     uint32_t what; /* for RUN the job of the original schedule graph, otherwise a value of it */
 } tn__ruled_job;
 

@@ -38,7 +38,8 @@ typedef struct tn__stream_use {
  * held. */
 typedef struct tn__stream_fetch {
     uint32_t block, begins; /* the block, and the step before which its read begins */
-    uint32_t first, last;   /* first and last step that use the block; it is dropped after `last` */
+    /* first and last step that use the block; the block is dropped after `last` */
+    uint32_t first, last;
 } tn__stream_fetch;
 
 typedef struct tn__stream {

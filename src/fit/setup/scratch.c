@@ -111,7 +111,8 @@ static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kern
     TN_TRY(scratch_kernels(setup, room, &least, error));
     uint64_t peak = scratch_peak(room, tn_kernels_workspaces(least));
     tn_status status = TN_OK;
-    /* a limit below the peak that the smallest kernels reach would not lower it further */
+    /* the smallest kernels reach this peak, and a limit below it would not lower the peak
+     * further */
     if (peak > room->base && peak < before) {
         tn_kernels_destroy(least);
         scratch_limit(room, operators, peak);

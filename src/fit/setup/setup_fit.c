@@ -146,7 +146,7 @@ static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options
     tn__setup_part *fit, *occupancy, *layout;
     bool inside = options->statics != TN_STATIC_APART;
     for (int old = inside ? PART_OCCUPANCY : PART_STATICS; old < PART_COUNT; old++)
-        /* this part belongs to the old program, so it is released */
+        /* parts of later stages belong to the old program, so they are released */
         tn__setup_part_release(setup, old);
     tn__setup_part_release(setup, kind);
     tn_status status = tn__setup_part_make(setup, kind, &fit, error);

@@ -28,7 +28,8 @@
 /* number of choices whose predicted bytes lie directly below the target and that are timed */
 #define SPLIT_STEPS 8u
 #define SPLIT_TIMED 8u /* number of fixed smaller budgets for which a choice is timed */
-/* each of these budgets is smaller than the previous one by 1 / SPLIT_GRID of it */
+/* each fixed smaller budget is smaller than the previous one by 1 / SPLIT_GRID of the previous
+ * one */
 #define SPLIT_GRID 16u
 #define SPLIT_ANY 1000.0 /* a work budget so large that it does not limit */
 #define SPLIT_LEAST_S 1e-6
@@ -91,9 +92,9 @@ typedef struct split_state {
     tn_split_search *search;
     tn_setup *best;          /* the best compiled model so far; NULL: none yet */
     tn_split_choice drafted; /* the choice of which `best` is made, if its plan is a draft */
-    double deadline;         /* a time of tn__clock_s; 0: no deadline */
-    uint64_t work_limit;     /* placements and regions that may still be tried; 0: no limit */
-    bool stopped;            /* a limit was reached, so the search ends */
+    double deadline;     /* time at which the search must end, as tn__clock_s counts; 0: no limit */
+    uint64_t work_limit; /* placements and regions that may still be tried; 0: no limit */
+    bool stopped;        /* a limit was reached, so the search ends */
     tn_error *error;
 } split_state;
 

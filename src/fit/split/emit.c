@@ -563,7 +563,8 @@ static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {
     int64_t to = end - here.first;
     bool all = next.first == here.first && end == here.last;
     split_span now = *tn__split_made(region, 0, part, tensor);
-    if (all && now.first >= now.last) { /* the previous tile kept all of these elements already */
+    /* the elements for the next tile are exactly those that were kept for this tile */
+    if (all && now.first >= now.last) {
         emit->kept[tensor] = emit->now[tensor];
         return TN_OK;
     }

@@ -729,7 +729,8 @@ static void price_join(price_state *price, uint32_t t) {
         price->moved = tn__add_sat(price->moved, 2 * bytes);
         price->now = tn__add_sat(price->pricer->floor, bytes);
         price_see(price, 0);
-    } else if (region->axis_count > 1) { /* a row of tiles is joined first */
+        /* if two axes are cut, each row of tiles is joined before the rows are joined */
+    } else if (region->axis_count > 1) {
         price->moved = tn__add_sat(price->moved, 2 * bytes);
         price->peak = tn__add_sat(price->peak, bytes / region->parts[0]);
     }

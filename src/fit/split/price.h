@@ -33,7 +33,7 @@ typedef struct split_model {
     uint64_t work; /* sum of the operations of all operators */
     /* [operators of the graph] permanent bytes that each copy of the operator needs; NULL: none */
     const uint64_t *kept;
-    uint64_t move_kept; /* permanent bytes that an operator needs which only moves elements */
+    uint64_t move_kept; /* permanent bytes for each additional operator that only moves elements */
     /* the runtime copies all parts and joins, and shares no memory for views (TensorFlow Lite) */
     bool copies;
     uint64_t *behind; /* [places] bytes that are live from before the place until after it */
@@ -88,7 +88,7 @@ typedef struct price_tensor {
 typedef struct price_step {
     uint64_t copied; /* bytes of operands that are copied because they are not contiguous */
     uint64_t read;
-    uint64_t moves; /* number of copies */
+    uint64_t moves; /* number of copies that the operator makes */
     bool any;       /* the operator computes at least one element in this tile */
 } price_step;
 
@@ -98,7 +98,7 @@ typedef struct price_table {
     uint32_t parts[TN_SPLIT_AXES];
     bool failed; /* the operator before `at` cannot compute one of the tiles */
     uint32_t at;
-    /* the elements of each tile, as in the region */
+    /* the elements of each tile that are needed and computed (see split_region) */
     split_span *need[TN_SPLIT_AXES], *made[TN_SPLIT_AXES];
     uint32_t seen, part[PRICE_SEEN * PRICE_SEEN][TN_SPLIT_AXES];
     /* [seen][results of the window] bytes of the tensors in each examined tile */
@@ -126,8 +126,8 @@ typedef struct split_pricer {
     /* [made tensors] the tensor that gives its memory to this one inside a tile, and the last
      * reader of that memory */
     uint32_t *root, *last;
-    /* [operators] first entry and [2 * made tensors] next entry of the lists of what ends after
-     * each operator */
+    /* lists of the releases and last reads after each operator: [operators] the first entry, [2 *
+     * made tensors] the next entry */
     uint32_t *end, *next;
     uint64_t floor;
 } split_pricer;

@@ -29,7 +29,7 @@ typedef struct search_point {
 /* Limits for all graphs of a search together. */
 typedef struct search_limits {
     uint64_t work, work_limit; /* number of priced regions, and its limit; 0: no limit */
-    double deadline;           /* a time of tn__clock_s; 0: no deadline */
+    double deadline; /* time at which the search must end, as tn__clock_s counts; 0: no limit */
     bool stopped;
 } search_limits;
 
@@ -209,7 +209,7 @@ static tn_status search_lengths(search_stage *search, split_pricer *pricer, sear
         if (most < small || !region->ops[region->begin].parts) continue;
         point->floor = tn__price_floor(pricer);
         if (point->floor + point->floor / 16 >= most) continue;
-        /* the limits also ask the caller whether to continue */
+        /* checks the limits, and asks the caller whether to continue */
         if (search_is_over(search->limits)) return TN_OK;
         search_point asked = *point;
         TN_TRY(search_more(search, pricer, &asked, most, error));

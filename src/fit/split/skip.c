@@ -26,7 +26,9 @@
 
 /* limit for the number of recomputed operators, because a region must contain them */
 #define SKIP_LENGTH 60u
-#define SKIP_GAP 8u /* a tensor that waits for fewer operators than this can wait inside a region */
+/* least number of operators during which a tensor waits, if it is to be recomputed; a shorter wait
+ * fits into a region */
+#define SKIP_GAP 8u
 
 typedef struct skip_walk {
     const split_model *model;
@@ -245,7 +247,7 @@ static double skip_worth(skip_walk *walk, tn_tensor_id id, uint64_t least, split
         uint32_t before = walk->count;
         if (!skip_step(walk, p)) break;
         if (walk->count == before || walk->stays >= bytes || bytes - walk->stays < least) continue;
-        /* the copy of the tensor is written to memory as well */
+        /* the work includes writing the copy of the tensor to memory */
         double work = (double)tn__work_added(walk->flops, bytes, TN__PLAIN_RATIO);
         double worth = (double)(bytes - walk->stays) / work;
         if (worth <= best) continue;

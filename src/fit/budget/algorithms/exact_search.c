@@ -492,7 +492,7 @@ static uint64_t exact_live(const exact_step *step, const uint64_t *in, const uin
     const exact_model *model = step->search->model;
     const tn__job *it = &model->dag->jobs[step->job];
     uint64_t beside[EXACT_WORDS];
-    /* initial values are live during the first action */
+    /* during the first action, the values that exist from the start are live, too */
     bool first = exact_progress(model, step->ran) == 0;
     for (uint32_t w = 0; w < model->value_words; w++) {
         uint64_t there = first ? model->given[w] | step->there[w] : step->there[w];

@@ -45,7 +45,7 @@ typedef struct tn__idle {
 
 typedef struct tn__idles {
     tn__pass_run *run;
-    tn__idle *list; /* [count] sorted by value, then by time */
+    tn__idle *list; /* [count] the idle intervals, sorted by value, then by time */
     uint32_t count;
     uint32_t *first;  /* [values + 1] index in `list` of the value's first idle interval */
     uint64_t *starts; /* [jobs + 1] time at which each job starts if no job waits for copies */
@@ -99,7 +99,7 @@ void tn__idles_explain(const tn__idles *gaps, uint32_t gap, const char *what, co
 /* --- encoded forms ---------------------------------------------------------------------------- */
 
 typedef struct tn__code {
-    tn_codec codec; /* TN_CODEC_NONE: the value has no encoded form */
+    tn_codec codec; /* codec of the encoded form; TN_CODEC_NONE: the value has no encoded form */
     uint64_t bytes; /* bytes of the encoded form */
 } tn__code;
 

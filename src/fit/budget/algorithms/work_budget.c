@@ -491,7 +491,7 @@ static tn_status choose_room(choice_state *s) {
 typedef struct choose_hang {
     choice_state *s;
     step_entry entry;
-    bool count; /* only counts the entries that each node's heap will get, without storing them */
+    bool count; /* true: only count the entries that each node's heap will get */
 } choose_hang;
 
 static void choose_hang_node(void *self, uint32_t node) {

@@ -37,7 +37,7 @@ typedef struct swap_gap {
     uint32_t value, leave, back;
     /* positions before which the copy out is settled, and before which the value is copied in */
     uint32_t settle, come;
-    uint64_t out, in; /* times of the copy out and the copy in */
+    uint64_t out, in; /* durations of the copy out and of the copy in */
     float keys[3];    /* sort keys, one for each order; the largest comes first */
     uint8_t how;      /* how the value is copied in the choice that is tried now, a swap_how */
     /* the value is swapped in the choice that is tried now: its two copies fit into the idle

@@ -243,7 +243,7 @@ static tn_status read_add_pinned(tn__read_state *s, uint32_t id) {
     const tn__dag_map *map = s->map;
     for (uint32_t i = 0; i < map->read_count[id]; i++) {
         tn_tensor_id tensor = s->reads.items[map->read_first[id] + i];
-        /* continues with the source of this view, which may be such a view, too */
+        /* follows the view to its source, which may be a view, too */
         while (map->is_view[tensor]) {
             tn_op_id maker = tn_graph_tensor(s->graph, tensor)->producer;
             const tn_op *op = tn_graph_op(s->graph, maker);

@@ -301,7 +301,8 @@ static tn_status answer_plan(tn__fit *fit, const tn_problem *problem, uint64_t e
         return tn__fail_as(fit->error, status, &said);
     fit->ended = TN__ENDED_CALLER;
     quiet.progress = NULL;
-    plan.planner = ANSWER_PLANNER; /* this planner ends in short time without a limit */
+    /* after a stop by the caller, a planner runs that ends in a short time without a limit */
+    plan.planner = ANSWER_PLANNER;
     return tn_plan(problem, &plan, layout, fit->error);
 }
 

@@ -91,7 +91,7 @@ typedef struct tn__fit {
     /* time of an answer from another order of operators; slower results are useless; 0: no such
      * answer */
     uint64_t incumbent;
-    /* TIME or CALLER: the search must end, and the answers so far are the result */
+    /* what ended the search early: with TIME or CALLER, the answers so far are the result */
     tn__ended ended;
     tn__text lines;      /* explanations of the pass that is running */
     tn__refusal refusal; /* the facts for the error message if no program meets the budget */
