@@ -173,7 +173,8 @@ static void banks_gather(banks *all) {
     }
     uint32_t unit = 0;
     for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
-        /* units are sorted by the number of their root buffer */
+        /* finds the unit of a tied buffer by bisection: units are sorted by the number of their
+         * root buffer */
         const tn_body *body = &problem->bodies[i];
         if (!(body->flags & TN_BODY_TIED) || !(body->flags & TN_BODY_ANY_BANK)) continue;
         uint32_t low = 0, high = all->unit_count;

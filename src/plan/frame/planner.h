@@ -72,7 +72,7 @@ const tn_run_piece *tn__run_pieces(const tn_run *run);
  * order between them is known. For problems with streams, this is the only correct test. */
 bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b);
 uint32_t tn__run_time_count(const tn_run *run);
-/* number of steps from first to last, saturating */
+/* Returns the length of the buffer's live range in steps, from the first to the last. Saturates. */
 uint64_t tn__run_span(const tn_run *run, uint32_t body);
 bool tn__run_pinned(const tn_run *run, uint32_t body);
 /* Returns the capacity of the run in bytes; UINT64_MAX: no limit. */
@@ -126,7 +126,7 @@ tn_status tn__run_greedy_all(tn_run *run, const uint32_t *order, uint32_t count,
                              /* works like tn__run_greedy, but always places all buffers */
                              tn_run_choose choose);
 uint64_t tn__choose_lowest(const tn_hole *holes, uint32_t count);
-/* the smallest hole; of equally small ones the lowest */
+/* Chooses the smallest hole, and of equally small ones the lowest. */
 uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count);
 
 /* Simulates a pool that serves requests as they come: buffers in order of time, ties by number,
@@ -235,7 +235,8 @@ uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t
 
 /* The registry of planners. */
 const tn_planner *tn__planner_at(uint32_t index);
-const tn_planner *tn__planner_find(const char *name); /* NULL if no planner has that name */
+/* Finds a planner by name; returns NULL if no planner has that name. */
+const tn_planner *tn__planner_find(const char *name);
 
 /* tn_plan with a planner that need not be in the registry; used by the tests. */
 tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,

@@ -37,8 +37,8 @@ typedef struct tn__beside {
     uint64_t lo, hi, other_lo, other_hi;
 } tn__beside;
 
-/* Lists of tn__beside: those of buffer i are items begin[i] to begin[i + 1] - 1. Each pair is in
- * the lists of both buffers. */
+/* Lists of constraints with other buffers: those of buffer i are items begin[i] to begin[i + 1] -
+ * 1. Each pair is in the lists of both buffers. */
 typedef struct tn__besides {
     /* [count + 1], index in `items` of each buffer's list; NULL: there are no pairs */
     size_t *begin;
@@ -76,11 +76,11 @@ typedef struct tn__prepared_bank {
     uint64_t lower_bound, capacity;
     bool has_capacity;
     uint32_t streams;
-    uint32_t needs; /* TN_PLANS_* that a planner must honour */
+    uint32_t needs; /* TN_PLANS_*: the constraints that a planner must honour */
     size_t clock_room;
     /* apart: separations; costs: reuse costs of pairs that may share bytes */
     tn__besides apart, costs;
-    tn__byte_range *reserved; /* [reserved_count], sorted and merged */
+    tn__byte_range *reserved; /* [reserved_count], the reserved ranges, sorted and merged */
     uint32_t reserved_count;
     size_t reserved_room;
     /* if it is set, the cost of a placement is the judge's value; NULL: the cost is the reuse
@@ -169,9 +169,10 @@ struct tn_run {
     uint64_t *offset;          /* [count] */
     uint8_t *placed;           /* [count] */
     tn__placed_bucket *bucket; /* [buckets] */
-    tn__placed_entry *entries; /* [count], the entries of each bucket stored together */
-    uint32_t *order;           /* [count], scratch memory of tn__run_order */
-    uint32_t *near;            /* [count], scratch memory of tn__run_holes and tn__run_near */
+    /* [count], the placed buffers, those of each bucket next to each other */
+    tn__placed_entry *entries;
+    uint32_t *order; /* [count], scratch memory of tn__run_order */
+    uint32_t *near;  /* [count], scratch memory of tn__run_holes and tn__run_near */
     tn__blocked *blocked, *merged;
     size_t blocked_room, merged_room, hole_room;
     tn_hole *holes;

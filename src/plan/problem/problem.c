@@ -69,7 +69,8 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
         (tn_bank){.name = copy, .capacity = bank->capacity, .bytes_per_s = bank->bytes_per_s};
     if (id == problem->bank_count) {
         problem->bank_count++;
-        problem->file_bank_ids = NULL; /* the file that was read does not contain the added bank */
+        /* no ids of a file, because the file that was read does not contain the added bank */
+        problem->file_bank_ids = NULL;
     }
     return TN_OK;
 }

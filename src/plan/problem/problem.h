@@ -10,7 +10,7 @@
 typedef struct tn__body_group {
     tn_body_id root;
     uint32_t body_count;
-    size_t piece_count; /* number of pieces of all its buffers, as given */
+    size_t piece_count; /* number of pieces of all buffers of the group, as given */
     /* size: up to the highest byte of the group; alignment: the largest alignment of its buffers */
     uint64_t size, alignment;
 } tn__body_group;

@@ -92,8 +92,8 @@ bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id)
         uint32_t *ids = tn__object_scratch(lives->run, room, sizeof *ids);
         if (ids == NULL) return false;
         if (list->count > 0) memcpy(ids, list->ids, list->count * sizeof *ids);
-        /* the shorter list stays in the arena until the run ends, which at most doubles the memory
-         * of the lists */
+        /* when a list grows, its old array stays in the arena until the run ends, which at most
+         * doubles the memory of the lists */
         list->ids = ids;
         list->room = room;
     }

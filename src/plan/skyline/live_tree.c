@@ -184,7 +184,7 @@ static bool live_tree_misses(const tn__live_tree_node *node, const tn__live_tree
 }
 
 uint32_t tn__live_tree_find(const tn__live_tree *tree, tn__live_tree_box box, uint32_t best) {
-    uint32_t stack[66], depth = 0; /* at most two entries per level of the tree */
+    uint32_t stack[66], depth = 0; /* the nodes to visit: at most two per level of the tree */
     stack[depth++] = 1;
     while (depth > 0) {
         uint32_t at = stack[--depth];

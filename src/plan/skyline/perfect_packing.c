@@ -64,7 +64,7 @@
 typedef struct packing_sum {
     uint64_t size;
     uint32_t place, count; /* range of state->members with the blocks of the sum */
-    bool whole;            /* the sum contains all separate blocks of that live range */
+    bool whole;            /* the sum contains all separate blocks that have its live range */
 } packing_sum;
 
 /* one side of the current step: the sums of blocks that end there, or of blocks that begin there */
@@ -478,7 +478,7 @@ static void packing_release_sums(tn__packing *packing) {
  *   +--+-----+
  *      a  b
  */
-#define PACKING_TRIES 2000000u /* limit of blocks visited per step */
+#define PACKING_TRIES 2000000u /* limit of the blocks that the search for wheels visits per step */
 
 typedef struct packing_parts {
     uint32_t a, b, c, d, m;

@@ -15,13 +15,13 @@
 typedef struct tn__skyline tn__skyline;
 
 typedef enum tn__skyline_fit {
-    TN__SKYLINE_ANY,  /* places the first buffer in the order that fits on the segment */
-    TN__SKYLINE_WALL, /* prefers buffers that begin or end where the segment does */
-    /* prefers chains (buffers end to end, from one end of the segment to the other), longest live
-     * ranges first */
+    TN__SKYLINE_ANY,  /* the first buffer in the order that fits on the segment */
+    TN__SKYLINE_WALL, /* preferably a buffer that begins or ends where the segment does */
+    /* preferably a chain (buffers end to end, from one end of the segment to the other); buffers
+     * with long live ranges are tried first */
     TN__SKYLINE_ROWS,
-    /* prefers chains (buffers end to end, from one end of the segment to the other), in the given
-     * order */
+    /* preferably a chain (buffers end to end, from one end of the segment to the other); buffers
+     * are tried in the given order */
     TN__SKYLINE_ROWS_RANKED
 } tn__skyline_fit;
 

@@ -41,7 +41,7 @@
 /* limit of the nodes of shuffled questions, per buffer, after which the search gives up if no proof
  * is possible */
 #define EXACT_NODES_WITHOUT_PROOF 4000u
-#define EXACT_THREADS_MAX 64u /* limit of threads */
+#define EXACT_THREADS_MAX 64u /* limit of the threads of one search */
 /* nanoseconds between two checks whether to stop, while other threads work */
 #define EXACT_WAIT_NS 20000000
 /* limit of buffers for which running all quick planners takes little time */

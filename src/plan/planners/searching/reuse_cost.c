@@ -364,7 +364,7 @@ static int64_t reuse_most(const reuse *state, uint32_t id) {
 }
 
 typedef struct reuse_choice {
-    uint64_t allowed; /* starts of a higher cost are not considered */
+    uint64_t allowed; /* limit of the cost of a start */
     /* limit of the random number, in sixteenths of a unit, that is added to the cost of a start */
     uint32_t noise;
     bool found;
