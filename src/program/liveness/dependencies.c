@@ -47,7 +47,8 @@ typedef struct deps_state {
     uint32_t item_count;
     uint64_t *cuts;
     uint32_t cut_count;
-    uint32_t *holder; /* [cuts] index of the item that holds the section which begins at this cut */
+    /* [cuts] index in `items` of the live range that holds the section which begins at this cut */
+    uint32_t *holder;
     uint64_t *starts; /* bits */
     size_t words, ranges;
     deps_pair *pairs;

@@ -158,7 +158,7 @@ static void sweep_add(holders_sweep *sweep, uint32_t from, uint32_t to) {
         uint64_t bytes = window_take(window, &top);
         tn_kind kind = tn__occupancy_kind(sweep->occupancy, window->range);
         sweep->live[from][kind] += bytes;
-        /* the difference may wrap around below 0; adding it up gives the right sum */
+        /* a negative change wraps, so the sums of changes are right */
         if (to < sweep->step_count) sweep->live[to][kind] -= bytes;
     }
 }

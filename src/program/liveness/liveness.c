@@ -282,7 +282,8 @@ static tn_status liveness_own(liveness_walk *walk, tn_op_id id, uint32_t step) {
         uint32_t before = liveness->latest[tensor];
         if (liveness_gathers(liveness, id, tensor)) {
             TN_TRY(
-                /* the output has been gathering slices since the first step */
+                /* the output is live already, because it has gathered slices since the first
+                 * step */
                 tn__liveness_need(liveness, before, step));
             continue;
         }

@@ -20,7 +20,8 @@
 #include "program/order/order.h"
 
 #define CUT_INFINITE (UINT64_MAX / 4)
-#define CUT_ARCS_MAX 100000000u /* limit: a network with more arcs would itself take gigabytes */
+/* limit of the arcs of a network: with more, the network would take gigabytes */
+#define CUT_ARCS_MAX 100000000u
 
 enum { CUT_FREE, CUT_INSIDE, CUT_OUTSIDE };
 

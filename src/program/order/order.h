@@ -32,7 +32,7 @@ typedef struct tn__order_item {
 /* A node may write `bytes` of an output over items [first .. last), as their last user. */
 typedef struct tn__order_take {
     uint64_t bytes;
-    /* takes of one output are adjacent in the list; at most one of them is counted */
+    /* all takes of one output are adjacent in the list; at most one of them is counted */
     uint32_t output;
     uint32_t first, last;
 } tn__order_take;

@@ -131,7 +131,8 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
  * only its cost exceeded the limit, when bytes are freed. */
 typedef struct walk_queue {
     uint32_t *nodes; /* [count] stack of nodes to visit; each node is on it at most once */
-    /* [count] nodes that are free but cost more than the limit, until bytes are freed */
+    /* [count] nodes that release at least the bytes they make, but cost more than the limit; they
+     * wait until bytes are freed */
     uint32_t *blocked;
     uint8_t *listed; /* [count] the node is in `nodes` or `blocked` */
     uint32_t count, blocked_count;
@@ -392,7 +393,7 @@ bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit) {
  * SIAM J. Alg. Disc. Meth. 8(3), 1987.
  */
 
-/* steps that a path ahead visits; later steps are visited when these have run */
+/* limit of the steps that a path ahead visits; later steps are visited when these have run */
 #define SEGMENT_AHEAD 32u
 /* number of ready nodes for which the path ahead is visited, if the work limit allows it */
 #define SEGMENT_LOOK 64u
@@ -500,7 +501,7 @@ static bool segment_is_better(const segment *a, const segment *b) {
 bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work) {
     const tn__order_model *model = walk->model;
     segment_run run = {.walk = walk, .model = model};
-    /* steps of the paths ahead that may be visited per step of the order */
+    /* number of steps of paths ahead that may be visited for each step of the order */
     uint64_t each = work / ((uint64_t)model->count + 1);
     uint32_t ahead = each >= 256 ? SEGMENT_AHEAD : 8;
     uint32_t look = (uint32_t)(each / ahead < 4              ? 4
