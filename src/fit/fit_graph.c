@@ -179,8 +179,8 @@ static bool graph_goes_on(const tn__graph_frame *f) {
 
 /* --- the unchanged graph --- */
 
-/* Plans the unchanged graph. The time limit does not apply, because every answer reports this
- * plan. */
+/* Plans the unchanged graph, computes its time if the request asks for times, and records its
+ * claim. The time limit does not apply, because every answer reports this plan. */
 tn_status tn__graph_whole(tn__graph_frame *f) {
     tn__candidate *it = &f->whole;
     double deadline = f->own->deadline;
@@ -664,8 +664,9 @@ static tn_status graph_refuse(tn__graph_frame *f) {
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
 }
 
-/* Fits one rank of several: the compile stage FIT searches the program of all ranks, and divides it
- * afterwards. */
+/* Fits one rank of several with a single compiled model: the stage FIT searches the program of all
+ * ranks before the division, or, if the division arranges messages, the stage DIVIDE searches that
+ * of the rank. */
 static tn_status graph_divided(tn__graph_frame *f) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;

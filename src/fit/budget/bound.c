@@ -567,7 +567,8 @@ static void bound_set_price(bound_state *s, double price) {
             s->flow.full[s->arc_of_job[j]] = price > 0 ? bound_cost(s, j) : 0;
 }
 
-/* Finds the minimum cut for a price. Returns false if the flow exceeded its effort. */
+/* Finds the minimum cut for a price, and the cost and the bytes of its line. Returns false if the
+ * flow exceeded its effort. */
 static bool bound_cut(bound_state *s, double price, bound_line *line) {
     bound_set_price(s, price);
     *line = (bound_line){0};

@@ -239,8 +239,8 @@ static tn_status problem_edge(problem_reading *s, const json_t *edge, uint64_t *
     return *from != *to ? TN_OK : problem_fail(s, "it goes from an operator to itself");
 }
 
-/* Fills the inputs of every operator from the list of edges: first counts them, then stores
- * them. */
+/* Fills the inputs of every operator from the list of edges: first counts them, then stores them.
+ * Refuses an edge that is given twice. */
 static tn_status problem_edges(problem_reading *s, const json_t *edges) {
     tn__nodes *it = s->nodes;
     uint64_t from, to;
@@ -591,7 +591,7 @@ static tn_status log_keep_names(tn__nodes *nodes) {
     return TN_OK;
 }
 
-/* Whether the file is a recorded run: its first line has a member INSTRUCTION. */
+/* Whether the file is a recorded run: its first line that is not empty has a member INSTRUCTION. */
 static bool nodes_is_log(const void *bytes, size_t size) {
     static const char member[] = "\"INSTRUCTION\"";
     const size_t length = sizeof member - 1;

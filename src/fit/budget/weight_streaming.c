@@ -659,7 +659,6 @@ static tn_status emit_open(stream_program *state, tn__arena *arena) {
     return TN_OK;
 }
 
-/* below */
 static tn_status stream_emit(tn__stream *stream, tn_program **program) {
     stream_program state = {.stream = stream, .newest = TN_NONE};
     uint32_t encoded_count;

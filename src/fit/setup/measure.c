@@ -231,7 +231,8 @@ static bool step_computes(const tn_program *program) {
     return true;
 }
 
-/* Fills a tensor with random numbers if the graph does not have its values, as for a weight. */
+/* Called for a tensor whose values the graph does not have, such as a weight: fills it with random
+ * numbers if it has floats, otherwise with zeros. */
 static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -347,7 +348,8 @@ static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_
     return TN_OK;
 }
 
-/* Finds the operators that write an output over an input in the given program, in s->inplace. */
+/* Finds the operators that write output 0 over an input in the given program, and the input of
+ * each, in s->inplace. */
 static tn_status measure_inplace(measure_state *s) {
     const tn_occupancy *occupancy = s->options.occupancy;
     s->inplace = tn__arena_array(&s->arena, tn_graph_op_count(s->graph) + 1, sizeof *s->inplace);

@@ -98,7 +98,8 @@ static uint32_t scratch_count(const tn_kernels *kernels, uint32_t operators) {
     return count;
 }
 
-/* Looks for kernels that lower the peak. *found is NULL if there are no such kernels. */
+/* Looks for kernels that lower the peak, and the sum of the peak and static memory. *found is NULL
+ * if there are no such kernels. */
 static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kernels **found,
                               tn_error *error) {
     const tn_kernels *now = tn_setup_kernels(setup);

@@ -37,7 +37,7 @@
 
 /* --- given regions --- */
 
-/* Copies the requested regions into the part, for reports. */
+/* Copies the requested regions and recomputed tensors into the part, for reports. */
 static tn_status split_keep(tn_setup *setup, const tn_setup_split *asked, tn__setup_part *part,
                             tn_error *error) {
     tn_split_region *kept =
@@ -244,8 +244,8 @@ static bool split_fits(const split_state *state) {
     return budget > 0 && state->best != NULL && tn_setup_need(state->best).total <= budget;
 }
 
-/* Compiles a choice with a draft plan, and keeps both if the result is smaller than the best so
- * far. */
+/* Compiles a choice with a draft plan. If the result is smaller than the best so far, keeps it and
+ * the choice. */
 static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     tn_setup *made;
     tn_status status = split_set_up(state, choice, true, &made);

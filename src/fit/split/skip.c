@@ -94,7 +94,8 @@ static bool skip_may(const tn_graph *graph, tn_op_id id) {
     return true;
 }
 
-/* Moves the walk one place to the front. Returns false if the walk must end here. */
+/* Moves the walk one place to the front: an operator there that makes a wanted tensor is
+ * recomputed, so its inputs are wanted. Returns false if the walk must end here. */
 static bool skip_step(skip_walk *walk, uint32_t place) {
     const tn_op *op = skip_op(walk->model, place);
     if (!skip_makes(walk, op)) return true;

@@ -535,8 +535,8 @@ static tn_status choose_begin(choice_state *s) {
 
 /* --- the choice --- */
 
-/* Evicts the best of the live ranges that are idle at an action. Returns false if none can be
- * evicted. */
+/* Evicts, of the live ranges that are idle at an action, the one with the smallest key that the
+ * remaining work allows to recompute. Returns false if there is none. */
 static bool choose_one(choice_state *s, uint32_t step, uint64_t budget) {
     step_entry entry;
     uint32_t node;

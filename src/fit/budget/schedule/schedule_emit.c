@@ -205,7 +205,8 @@ static uint32_t emit_signal(emit_program *s) {
 
 /* --- tensors that exist --- */
 
-/* Drops a tensor, if it exists, and its views. */
+/* Drops a tensor, if it exists. Before that, if the tensor owns the memory of a value, drops the
+ * existing views of the value. */
 static tn_status emit_drop(emit_program *s, tn_tensor_id id) {
     uint32_t value = s->map->value[id];
     bool is_root = s->map->root[id] == id && value != TN_NONE;
@@ -230,8 +231,8 @@ static void emit_is_here(emit_program *s, tn_tensor_id id) {
     s->views[value] = id;
 }
 
-/* Writes an APPLY. `old` is NULL, or the original instruction; its wait and its signal are
- * copied. */
+/* Drops the outputs of an operator that exist, and writes its APPLY. `old` is NULL, or the original
+ * instruction; its wait and its signal are copied. */
 static tn_status emit_apply(emit_program *s, tn_op_id id, bool recompute,
                             const tn_instruction *old) {
     tn_op_form form = tn_op_form_of(s->map->graph, id, recompute);
@@ -463,7 +464,8 @@ static tn_status emit_action(emit_program *s, uint32_t index) {
 
 /* --- the whole program --- */
 
-/* Finds the numbers of the streams and signals that the original program uses. */
+/* Finds the highest numbers of a stream and of a signal in the original program. Fails if no stream
+ * is left for copies. */
 static tn_status emit_room_messages(emit_program *s) {
     uint32_t count = tn_program_count(s->map->program);
     for (uint32_t step = 0; step < count; step++) {

@@ -44,8 +44,8 @@ static bool calls_is_none(tn_status status) {
     return status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED;
 }
 
-/* Whether some program is within the budget under these rules. `ends_at`: the time at which the
- * whole call must end; 0: no limit. */
+/* Whether a program within the budget is found under these rules; *bytes: its bytes. `ends_at`: the
+ * time at which the whole call must end; 0: no limit. */
 static bool calls_fits(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *given, double ends_at, const tn_rules *rules,
                        uint64_t *bytes) {
