@@ -224,8 +224,8 @@ static void banks_times(banks *all) {
     all->profile.time_count = (uint32_t)kept;
 }
 
-/* Refuses the problem if buffers without a choice do not fit into their bank, or if the live bytes
- * at one step exceed all banks. */
+/* Refuses the problem if buffers without a choice do not fit into their bank, or if a buffer with a
+ * choice fits into no bank. */
 static tn_status banks_refuse(banks *all) {
     tn__call *call = all->call;
     const tn_problem *problem = call->problem;
@@ -385,7 +385,9 @@ static bool banks_drop(banks *all, int64_t first, int64_t last) {
     return false;
 }
 
-/* Removes at most `count` buffers; false if no taken buffer is live where the plan is too high. */
+/* Removes at most `count` of the taken buffers that are live where the plan is too high. Without a
+ * plan, removes one that is live at the step with the highest lower bound, or else any. Returns
+ * false if none was removed. */
 static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) {
     const tn__prepared_bank *prepared = &trial->prepared;
     uint32_t gone = 0;
@@ -451,7 +453,8 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     return banks_forgive(call, status);
 }
 
-/* Takes buffers as long as the live bytes allow it, then keeps those that can be planned. */
+/* Takes buffers as long as the live bytes allow it (with `simply` none), and removes some until a
+ * plan fits. Then puts buffers that were not taken into holes of the plan. */
 static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
     tn__call *call = all->call;
     uint64_t capacity = tn__call_capacity(call, bank);

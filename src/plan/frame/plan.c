@@ -263,7 +263,8 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared_bank *
                               : plan_bank_run(call, which, p, NULL);
 }
 
-/* Sums up the peak and the bound of a bank that was already planned while banks were chosen. */
+/* Computes the peak and the bound of a bank that was already planned while banks were chosen, and
+ * adds them to those of the layout. */
 static tn_status plan_bank_again(tn__call *call, tn_bank_id which) {
     tn_layout *layout = &call->layout;
     uint64_t *peak = &layout->bank_peak[which], *bound = &layout->bank_lower_bound[which];
@@ -342,8 +343,8 @@ static bool plan_is_optimal(const tn__call *call) {
     return tn__has_choice(call->problem) ? call->least_time : layout->peak == layout->lower_bound;
 }
 
-/* Verifies the layout. If the verifier refuses it, that is a bug of the library, never the caller's
- * mistake. */
+/* Computes the reuse cost and the waits of the layout, verifies it, and sets its verdict. If the
+ * verifier refuses it, that is a bug of the library, never the caller's mistake. */
 static tn_status plan_prove(tn__call *call) {
     tn_layout *layout = &call->layout;
     tn_error why = {0};

@@ -70,7 +70,8 @@ static void portfolio_run(portfolio *all) {
     for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }
 
-/* Copies the winner's placement into the outer run and adds up work and bounds of the members. */
+/* Copies the best placement of the members into the outer run, and adds up work and bounds of the
+ * members up to the winner. */
 static tn_status portfolio_finish(portfolio *all) {
     tn_run *outer = all->outer;
     tn_status worst = TN_E_STOPPED;

@@ -182,7 +182,8 @@ static tn_status problem_check(const tn_problem *problem, const tn_body *body, u
 
 /* --- adding --- */
 
-/* Copies a piece into the problem's own memory. */
+/* Copies a piece into the problem's own memory. If its clocks are not known, it gets clocks that
+ * order it neither before nor after other pieces. */
 static tn_status problem_copy_piece(tn_problem *problem, const tn_piece *from, tn_piece *piece,
                                     tn_error *error) {
     uint32_t streams = problem->streams;
@@ -255,8 +256,8 @@ static bool problem_reserve(tn_problem *problem, bool tied) {
                        sizeof *problem->groups);
 }
 
-/* Replaces the leader of a buffer by the root of its chain, and the distance by that from the
- * root. */
+/* Replaces the leader of a buffer by the root of its chain, and the distance by that from the root.
+ * Adds the buffer to the group of the root. */
 static void problem_tie(tn_problem *problem, tn_body *made) {
     tn_body *root = &problem->bodies[made->leader];
     if (root->flags & TN_BODY_TIED) {

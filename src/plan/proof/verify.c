@@ -415,7 +415,8 @@ static void verify_live_release(verify_live *live) {
     tn__free(live->context, live->runs, live->run_room * sizeof *live->runs);
 }
 
-/* Inserts an empty run at index `at`, for pieces that begin at `lowest` or above. */
+/* Inserts an empty run (a group of neighbouring pieces) at index `at`, for pieces that begin at
+ * `lowest` or above. */
 static bool verify_live_open(verify_live *live, size_t at, uint64_t lowest) {
     size_t need = live->run_count + 1;
     verify_run *made = tn__alloc(live->context, sizeof *made);
@@ -467,7 +468,8 @@ static void verify_run_close(verify_run *run, uint32_t at) {
     memmove(run->held + at, run->held + at + 1, (run->count - at) * sizeof *run->held);
 }
 
-/* Whether the nearest piece that begins below `lo` is live at `now` and ends above `lo`. */
+/* Whether the nearest live piece that begins below `lo` ends above `lo`. Removes ended pieces that
+ * reach above `lo`. */
 static bool verify_meets_below(verify_live *live, size_t at, uint64_t lo, int64_t now) {
     for (;;) {
         verify_run *run = live->runs[at];
@@ -665,8 +667,8 @@ typedef struct verify_scope {
     bool *torn;
 } verify_scope;
 
-/* Lists the pieces of all buffers that are swept. A buffer that ends beyond 64 bits is left out,
- * because it is a conflict by itself. */
+/* Lists the pieces of all buffers that are swept. Left out are groups whose ties are broken and
+ * buffers that end beyond 64 bits, because these are conflicts by themselves. */
 static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
     const tn__wholes *wholes = scope->wholes;
     const tn_problem *problem = wholes->problem;

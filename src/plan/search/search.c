@@ -200,7 +200,8 @@ static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) 
            b->pin == TN__SEARCH_FREE;
 }
 
-/* Lists the buffers in each slot: counts them, then fills the lists. */
+/* Lists the buffers in each slot: counts them, then fills the lists. Returns false if they are too
+ * many, or if memory is out. */
 static bool search_list_slots(tn__search *search) {
     const tn__search_input *input = search->input;
     uint32_t *first = search->slot_first, pair = 0;

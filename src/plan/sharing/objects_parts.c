@@ -148,7 +148,7 @@ static int objects_larger_first(const void *a, const void *b) {
 }
 
 /* Stores the positional maximums in `maximums` and the positions of records in `position`; either
- * may be NULL. */
+ * may be NULL. *found: the number of maximums. */
 static bool objects_measure(tn__arena *arena, const tn_object_record *records, objects_sized *sized,
                             uint32_t count, uint64_t *maximums, uint32_t *position,
                             uint32_t *found) {

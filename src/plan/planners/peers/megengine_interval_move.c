@@ -78,8 +78,8 @@ typedef struct move_cost {
     uint64_t raise, push;
 } move_cost;
 
-/* Computes the cost of placing `id` at `start`, which moves up all buffers that overlap it in time
- * and lie at `start` or above. */
+/* Computes the cost of placing `id` at `start`: how far the buffers move up that it would overlap
+ * in time and bytes, and by how much that raises the peak. */
 static move_cost move_weigh(const move *state, uint32_t id, uint64_t start) {
     uint64_t end = tn__add_sat(start, state->bodies[id].size);
     move_cost cost = {end > state->peak ? end - state->peak : 0, 0};

@@ -922,8 +922,8 @@ static tn_status reuse_clique(reuse *state, bool *proved) {
 
 /* --- does it fit? --- */
 
-/* Places all unpinned buffers in the order of size times a random factor, each at its lowest
- * allowed start. *fits: all were placed. */
+/* Places all unpinned buffers, those with the largest product of size and a random factor first,
+ * each at its lowest allowed start. *fits: all were placed; the placement is then kept. */
 static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *fits) {
     tn_run *run = state->run;
     const uint32_t *order;

@@ -261,7 +261,8 @@ static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uin
     return TN_OK;
 }
 
-/* Computes scale->offsets and *peak from scale->order and scale->rule. */
+/* Makes one plan from scale->order and scale->rule, in scale->offsets and *peak: fills the skyline
+ * or the lowest holes, and lowers buffers afterwards if some have gaps or pins. */
 static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak) {
     tn__skyline_poll poll = {scale_go_on, scale};
     scale->plans++;
