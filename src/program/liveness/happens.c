@@ -151,8 +151,8 @@ static tn_status happens_change(happens_maker *maker, tn_tensor_id tensor, uint3
     return TN_OK;
 }
 
-/* Records the definition of a tensor, in the memory of a view's source or in new memory of its
- * own. */
+/* Records the definition of a tensor, in the memory of a view's source or in new memory of its own.
+ * It comes after the previous definition of the tensor and all of its readers. */
 static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, tn_tensor_id source,
                                 uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;

@@ -375,7 +375,8 @@ static uint32_t items_part(const uint64_t *cuts, uint32_t count, uint64_t at) {
     return low;
 }
 
-/* Makes the items of one root. Padding after the tensor belongs to the last item. */
+/* Makes the items of one root, and finds those of each member. Padding after the tensor belongs to
+ * the last item. */
 static void items_make(order_build *build, const order_pair *members, uint32_t count,
                        uint64_t *cuts) {
     tn__order_model *model = build->model;

@@ -180,8 +180,9 @@ static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue)
     }
 }
 
-/* Runs free nodes (which release at least the bytes they make) as long as there are any; returns
- * their number. */
+/* Runs nodes that release at least the bytes they make and cost at most `limit`, as long as there
+ * are any, and writes them into order[] from index `at` on. Returns the index after the last
+ * one. */
 static uint32_t walk_close(tn__order_walk *walk, walk_queue *queue, uint32_t *order, uint32_t at,
                            uint64_t limit) {
     while (queue->count > 0) {
@@ -315,8 +316,8 @@ typedef struct walk_ready {
     uint32_t count;
 } walk_ready;
 
-/* Returns the index of the cheapest ready node in the list. Removes nodes that have run in the
- * meantime from the list. */
+/* Returns the index in the list of the cheapest ready node; at most the first WALK_LOOK ready nodes
+ * are compared. Removes nodes that have run in the meantime from the list. */
 static uint32_t walk_cheapest(const tn__order_walk *walk, walk_ready *ready) {
     uint32_t best = ORDER_NONE, kept = 0, looked = 0;
     uint64_t best_cost = 0;
@@ -432,8 +433,8 @@ static void segment_enable(segment_run *run, uint32_t node) {
             run->fresh[run->fresh_count++] = model->after[k];
 }
 
-/* Returns the cheapest node that became ready through the steps of the path ahead; ORDER_NONE if no
- * node did. */
+/* Removes and returns the cheapest of the nodes that became ready through the steps of the path
+ * ahead; ORDER_NONE if there is none. */
 static uint32_t segment_next(segment_run *run) {
     uint32_t best = ORDER_NONE;
     uint64_t least = UINT64_MAX;

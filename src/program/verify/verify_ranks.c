@@ -301,8 +301,8 @@ static void play_link(play_state *play, uint32_t rank) {
     }
 }
 
-/* Reports a deadlock: the first two instructions that have arrived and still wait for other
- * ranks. */
+/* Reports a deadlock, if there is one: the first two instructions that have arrived and still wait
+ * for other ranks. */
 static tn_status play_stuck(const play_state *play) {
     const ranks_state *all = play->all;
     const message *stuck[2] = {NULL, NULL};
