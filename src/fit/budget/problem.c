@@ -485,8 +485,9 @@ static tn_status log_write(log_nodes *it, const tn__log_op *op, uint32_t tensor,
     return TN_OK;
 }
 
-/* Handles an operator with only views as results. Its time is added to the maker of the value, or
- * an operator that runs once is added if the value is never recomputed. */
+/* Handles an operator with only views as results. Its time is added to the maker of the value. An
+ * operator that runs once is added instead if the value is never recomputed or the views are of
+ * several storages. */
 static tn_status log_view(log_nodes *it, const tn__log_op *op) {
     uint32_t of = it->value[it->root[op->first_output]], maker = it->maker[of];
     bool is_one = true;

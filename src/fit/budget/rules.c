@@ -583,8 +583,9 @@ static void rules_find_turns(tn__rules_state *s) {
 
 /* --- the place of a change --- */
 
-/* Finds the last early access of a value (*leave) and its first late reader (*back). Returns false
- * if no reader is late enough, so that a release in between would gain nothing. */
+/* Finds the last early access of a value (*leave) and its first late reader (*back). Without a
+ * backward pass these are the two consecutive accesses that are furthest apart. Returns false if no
+ * reader is late enough, so that a release in between would gain nothing. */
 static bool rules_separate(const tn__rules_state *s, uint32_t value, uint32_t *leave,
                            uint32_t *back) {
     const tn__lists *reads = &s->dag->reads;

@@ -511,8 +511,8 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 
 /* --- the curve --- */
 
-/* Makes compiled models for budgets at equal distances, from the smallest one up to that of the
- * graph without tiles. Equal consecutive choices are compiled once. */
+/* Makes compiled models for budgets at equal distances between the smallest one and that of the
+ * graph without tiles, without these two. Equal consecutive choices are compiled once. */
 static tn_status split_points(split_state *state, uint32_t count, tn_setup **setups,
                               uint32_t *found) {
     tn_split_choice least, choice;
