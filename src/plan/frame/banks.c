@@ -644,8 +644,9 @@ static bool banks_is_late(const tn__call *call) {
     return call->layout.timed_out || (limit > 0 && tn__clock_s() - call->start_s >= limit);
 }
 
-/* Tries the first order of buffers, and the others unless its result is proved to be optimal; of
- * equally good results the first is kept. */
+/* Tries the first order of buffers. Tries the others too, unless the slowest bank cannot hold all
+ * buffers that are left or the first result is proved to be optimal. Of equally good results the
+ * first is kept. */
 static tn_status banks_try_ways(banks *all, banks_answer *best) {
     static const banks_way ways[] = {{banks_unit_order, false},
                                      {banks_traffic_order, false},

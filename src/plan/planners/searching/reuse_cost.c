@@ -258,8 +258,8 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
     return reuse_ends(state, total, most, possible);
 }
 
-/* Sets up the search. *possible becomes false if a pinned buffer ends beyond the capacity, or if
- * there are too many buffers or pairs. */
+/* Sets up the search. *possible becomes false if a buffer is larger than the capacity, or if a
+ * pinned one ends beyond it. */
 static tn_status reuse_init(reuse *state, bool *possible) {
     tn_run *run = state->run;
     uint32_t n = state->count;
@@ -601,8 +601,9 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     return tn__run_work(state->run, done + 1);
 }
 
-/* Makes moves with falling temperature, until the fraction `until` of the run's limit of work or
- * time is used, or, if `work` is not 0, until the moves have used `work` units. */
+/* Makes moves with falling temperature, and keeps each placement that is better than all before it.
+ * Ends when the fraction `until` of the run's limit of work or time is used, or, if `work` is not
+ * 0, when the moves have used `work` units. */
 static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
     uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
     double temperature = 2;
