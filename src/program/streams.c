@@ -240,8 +240,9 @@ tn_status tn_program_on_streams(const tn_program *program,
 
 /* --- the report --- */
 
-/* Computes the time at which each instruction ends. It begins after the one before it on its
- * stream, and after the instruction whose signal it waits for. */
+/* Computes the time at which each instruction ends, and the times in the report. An instruction
+ * begins after the one before it on its stream, and after the instruction whose signal it waits
+ * for. */
 static void streams_time_all(const tn_program *program, const uint64_t *times, uint64_t *given,
                              tn_program_streams_report *report) {
     const tn_instruction *list = tn_program_instructions(program);

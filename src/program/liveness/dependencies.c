@@ -141,7 +141,8 @@ static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
 }
 
 /* Called when the live range `fresh` overwrites bytes of the live range `old`: records that all
- * users of these bytes, including users of views, must be over before. */
+ * users of these bytes, including users of views, must be over before. If `fresh` is a
+ * concatenation that contains `old` in its buffer, `old` becomes a view of it instead. */
 static tn_status deps_take(deps_state *deps, const deps_item *old, const deps_item *fresh) {
     const live_range *ranges = deps->occupancy->found;
     uint32_t step = ranges[fresh->range].first;

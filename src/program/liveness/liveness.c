@@ -414,8 +414,8 @@ static tn_status liveness_walk_all(liveness_walk *walk) {
     return TN_OK;
 }
 
-/* Opens the live range of a tensor that is fetched from a file: from its FETCH to its release, in
- * the form that its block has in the file. */
+/* Finds the tensors that a FETCH reads from a file, and the bytes of each in the form that its
+ * block has in the file. They no longer count as static. */
 static tn_status liveness_fetched(liveness_state *liveness) {
     const tn_instruction *list = tn_program_instructions(liveness->program);
     uint32_t tensors = tn_graph_tensor_count(liveness->graph),
