@@ -615,8 +615,8 @@ static void bound_take(bound_state *s, const bound_line *line, double price) {
 }
 
 /* Raises the lower bound by considering the first run of one job: finds the best price per byte,
- * between one whose cut keeps too many bytes live and one whose cut keeps too few. Returns
- * E_INFEASIBLE if no choice of live values is within the budget during that run. */
+ * between a price with a cut that keeps too many bytes live and one with a cut that keeps too few.
+ * Returns E_INFEASIBLE if no choice of live values is within the budget during that run. */
 static tn_status bound_moment(bound_state *s, uint32_t job) {
     bound_find_sides(s, job);
     bound_find_needed(s);

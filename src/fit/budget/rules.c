@@ -45,7 +45,7 @@ typedef struct tn__rules_state {
     /* [jobs] the next job of a backward pass after this job; TN_NONE: there is no such job */
     uint32_t *turn;
     bool *is_backward;     /* [jobs] whether the job makes a gradient */
-    uint8_t *how;          /* [jobs] tn__ruled_how: what the rule decides */
+    uint8_t *how;          /* [jobs] tn__ruled_how: the decision of the rule */
     uint32_t *at;          /* [jobs] for RECOMPUTE: the job before which this one runs again */
     tn__ruled_swap *swaps; /* [values] */
     bool trains;           /* the program has a backward pass */

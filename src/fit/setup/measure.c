@@ -503,7 +503,7 @@ static tn_status measure_fill_report(const measure_state *s, uint64_t done) {
     TN_FAIL(s->error, TN_E_STOPPED, "measuring was stopped");
 }
 
-/* Whether another round of a group may begin. Of the remaining time, each group gets a part that is
+/* Whether another round of a group may begin. Each group gets a part of the remaining time that is
  * proportional to its number of samples. */
 static bool measure_goes_on(const measure_state *s, const measure_group *group, uint32_t round,
                             double began) {

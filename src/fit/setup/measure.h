@@ -10,8 +10,8 @@
 #include "fit/budget/costs.h"
 
 #define MEASURE_ROUNDS_MOST 64u
-/* limit for the number of inputs, and of outputs, of which it is known whether they are in a
- * cache */
+/* limit for the number of inputs, and for that of outputs, for which a sample records whether they
+ * are in a cache */
 #define MEASURE_OPERANDS 64u
 
 /* An operator that is measured for all operators like it. Its operands follow each other in

@@ -25,7 +25,8 @@
 /* choices that are predicted to need up to 1 / SPLIT_NEAR more than the target are drafted */
 #define SPLIT_NEAR 2u
 #define SPLIT_DRAFTS 16u
-/* number of choices whose predicted bytes lie directly below the target and that are timed */
+/* number of choices that are timed: those with the most predicted bytes that are still below the
+ * target */
 #define SPLIT_STEPS 8u
 #define SPLIT_TIMED 8u /* number of fixed smaller budgets for which a choice is timed */
 /* each fixed smaller budget is smaller than the previous one by 1 / SPLIT_GRID of the previous

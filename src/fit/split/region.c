@@ -29,8 +29,7 @@
 
 enum { ASK_UNKNOWN, ASK_RULE, ASK_LAW };
 
-/* What is known about the needs of one input of an operator, for tiles along one axis of its
- * outputs. */
+/* Facts about the needs of one input of an operator, for tiles along one axis of its outputs. */
 struct split_law {
     uint8_t state;
     /* for an operator that joins tensors, an empty range is a valid answer: the tile does not need
@@ -526,7 +525,7 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
     return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
 }
 
-/* number of inputs of an operator whose needed elements are stored; few operators have more
+/* number of inputs of an operator for which the needed elements are stored; few operators have more
  * inputs */
 #define RANGES_FEW 8u
 

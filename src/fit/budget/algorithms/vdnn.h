@@ -6,7 +6,7 @@
 
 #include "fit/budget/algorithms/idle.h"
 
-/* The layers whose inputs are offloaded. */
+/* Selects the layers of which the inputs are offloaded. */
 typedef enum tn__vdnn_which {
     /* the inputs of all layers are offloaded; if there are convolutions, not those of matrix
      * products */

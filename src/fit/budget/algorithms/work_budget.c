@@ -536,7 +536,8 @@ static tn_status choose_begin(choice_state *s) {
 /* --- the choice --- */
 
 /* Evicts, of the live ranges that are idle at an action, the one with the smallest key that the
- * remaining work allows to recompute. Returns false if there is none. */
+ * remaining work allows to recompute. Returns false if the remaining work allows no
+ * recomputation. */
 static bool choose_one(choice_state *s, uint32_t step, uint64_t budget) {
     step_entry entry;
     uint32_t node;

@@ -97,8 +97,8 @@ static tn_status ruin_keep_start(ruin_state *s, uint32_t kind) {
 }
 
 /* Makes one start: evicts values with the given weights until the schedule is within the budget,
- * and keeps the result if it is the best of its kind. `spare` / 64 of the budget stay free until
- * the repair is done. */
+ * and keeps the result if it is the best one of this `kind`. `spare` / 64 of the budget stay free
+ * until the repair is done. */
 static tn_status ruin_start(ruin_state *s, const tn__repair_weights *weights, uint32_t spare,
                             uint32_t kind) {
     uint32_t mark = tn__editable_mark(&s->edit);

@@ -56,7 +56,7 @@ typedef struct rotor {
     uint64_t unit; /* bytes that one slot of the table stands for */
     uint32_t slots, count;
     uint32_t end;  /* number of the state after the last state of the chain */
-    bool none;     /* the table shows that no schedule of its kind is within the budget */
+    bool none;     /* the table shows that no schedule of this pass is within the budget */
     bool rebuilds; /* the table is filled again to write a schedule; its work was counted before */
     uint32_t *at;  /* [count + 1] the state at each boundary */
     /* [beside][pair of boundaries][slots + 1] the least cost of the subproblem; ROTOR_NEVER: it
@@ -79,7 +79,7 @@ static uint64_t *rotor_row(const rotor *r, uint32_t beside, uint32_t u, uint32_t
     return r->table + (beside * pairs + pair) * (r->slots + 1);
 }
 
-/* Returns the bytes that are live because of what runs after boundary v: the value that the stage
+/* Returns the bytes that are live because of the stages after boundary v: the value that the stage
  * handed on, and with `beside` also the state at v. */
 static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
     if (r->at[v] == r->end) return 0;
