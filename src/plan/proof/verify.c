@@ -667,8 +667,8 @@ typedef struct verify_scope {
     bool *torn;
 } verify_scope;
 
-/* Lists the pieces of all buffers that are swept. Left out are groups whose ties are broken and
- * buffers that end beyond 64 bits, because these are conflicts by themselves. */
+/* Lists the pieces of all buffers that are swept. Left out are groups with ties that are broken,
+ * and buffers that end beyond 64 bits: both are reported as conflicts already. */
 static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
     const tn__wholes *wholes = scope->wholes;
     const tn_problem *problem = wholes->problem;

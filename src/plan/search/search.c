@@ -120,7 +120,8 @@ struct tn__search {
      * `entries` */
     uint64_t *active;
     search_watch *watches;
-    uint32_t *raised; /* list of buffers whose latest start was lowered in the current pass */
+    /* list of buffers of which the latest start was lowered in the current pass */
+    uint32_t *raised;
     search_entry *entries;
     uint32_t *where;      /* [entry_count], the index in `entries` of each pair of piece and slot */
     uint32_t *pair_first; /* [pieces], the number of the first pair of each piece */

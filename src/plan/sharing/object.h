@@ -25,7 +25,7 @@ typedef struct tn_object_strategy {
     const char *name;    /* the name that users type, matching [a-z0-9-]+ */
     const char *summary; /* one line for --help, without a full stop */
     const char *source;  /* paper, book or other program from which the idea comes */
-    uint32_t features;   /* TN_OBJECTS_*: what the strategy supports */
+    uint32_t features;   /* TN_OBJECTS_*: the abilities of the strategy */
     tn_status (*solve)(tn_object_run *run);
 } tn_object_strategy;
 

@@ -366,8 +366,8 @@ static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_
     return tn__sort_items(tn__run_context(packing->run), state->line, *count);
 }
 
-/* Computes all sums of block sizes on one side of a step: of the blocks that end there, or of those
- * that begin there. Returns false if memory is out. */
+/* Computes all sums of sizes of the blocks that end at a step, or of those that begin there
+ * (`ending`). Returns false if memory is exhausted. */
 static bool packing_gather(tn__packing *packing, packing_side *side, uint32_t time, uint32_t most,
                            bool ending) {
     struct tn__packing_state *state = packing->state;

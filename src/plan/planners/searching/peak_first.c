@@ -201,7 +201,7 @@ static tn_status peak_share(peak_state *state, uint32_t share) {
         state->in_set[i] = state->orders.load[i] >= share;
         count += state->in_set[i];
     }
-    /* the peak set contains nearly all buffers, which `scale` plans as well */
+    /* nearly all buffers are in the peak set; `scale` plans them just as well */
     if (count > n - n / PEAK_REST) return TN_OK;
     for (uint32_t turn = 0; turn < PEAK_TURNS && !tn__run_is_done(run); turn++) {
         uint64_t peak;

@@ -41,8 +41,8 @@
 /* limit of buffers up to which each buffer may be placed in its lowest hole (tn__run_holes) */
 #define SCALE_HOLES 16384u
 #define SCALE_LOOK 1000000u /* number of pairs of pieces between two checks of the clock */
-/* limit of the number of buffers times pieces of pinned buffers up to which buffers are lowered
- * around the pins */
+/* buffers are lowered around the pins only if the number of buffers times the number of pieces of
+ * pinned buffers is at most this */
 #define SCALE_PINS 400000000u
 
 typedef struct scale_pin {
@@ -66,7 +66,8 @@ typedef struct scale_state {
     tn__skyline_rule rule, best_rule;
     /* weights that drew the order of the best plan, before that order was repaired */
     tn__order_weights best_weights;
-    /* [run count] offsets: of the last plan, of the best plan, and after lowering the buffers */
+    /* [run count] three lists of offsets: the last plan, the best plan, and after lowering the
+     * buffers */
     uint64_t *offsets, *best_offsets, *fallen;
     uint64_t best;  /* peak of the plan of best_order */
     uint64_t peak;  /* peak of the last plan */
