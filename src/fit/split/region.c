@@ -477,8 +477,8 @@ static int64_t ranges_extent(const split_region *region, uint32_t tensor, uint32
 
 /* --- the results of a region --- */
 
-/* Sets the elements of a result with readers outside of the region that each tile must provide:
- * they begin where those of the previous tile end. */
+/* For a result with readers outside of the region: sets the elements that each tile must provide.
+ * They begin where those of the previous tile end. */
 static void ranges_hand_out(split_region *region, uint32_t cut, uint32_t part, uint32_t tensor) {
     split_span *need = tn__split_need(region, cut, part, tensor);
     int64_t extent = ranges_extent(region, tensor, cut);

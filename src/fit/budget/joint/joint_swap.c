@@ -35,7 +35,8 @@ typedef struct swap_gap {
     /* the value, and the positions in the schedule without repeats at which its idle interval
      * begins and ends */
     uint32_t value, leave, back;
-    /* positions before which the copy out is settled, and before which the value is copied in */
+    /* positions directly before which the copy out must be done, and directly before which the
+     * value is copied in */
     uint32_t settle, come;
     uint64_t out, in; /* durations of the copy out and of the copy in */
     float keys[3];    /* sort keys, one for each order; the largest comes first */
