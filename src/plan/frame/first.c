@@ -283,7 +283,8 @@ static tn_status first_place(first_heap *heap, uint32_t id, uint64_t *offset, tn
     uint32_t at = first_find(heap, body);
     if (at == FIRST_NONE) at = first_grow(heap, body);
     if (at != FIRST_NONE) at = first_cut(heap, at, body);
-    /* the error is E_STOPPED also if memory is out, because there is no other method to try */
+    /* the error is E_STOPPED even if memory is exhausted, because there is no other method to
+     * try */
     if (at == FIRST_NONE) TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
     offset[id] = heap->blocks[at].start;
     heap->blocks[at].next = heap->end[body->last];

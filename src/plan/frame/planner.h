@@ -183,7 +183,7 @@ bool tn__run_goes_on(tn_run *run);
  * state. */
 bool tn__run_is_over(const tn_run *run);
 
-/* Allocates memory that is released at the end of the run; NULL if memory is out. */
+/* Allocates memory that is released at the end of the run; NULL if memory is exhausted. */
 void *tn__run_scratch(tn_run *run, size_t count, size_t item);
 
 /* Runs other planners on the same bank, each in a run of its own, on as many threads as the caller

@@ -110,7 +110,7 @@ tn_status tn__prepared_bound(const tn__prepared_bank *prepared, tn_bank_id which
  * pin raises it. */
 tn_status tn__prepared_live_bytes(const tn__prepared_bank *prepared, uint64_t *bytes, int64_t *step,
                                   tn_error *error);
-/* Makes by_first, until and buckets from the buffers; false if memory is out. */
+/* Makes by_first, until and buckets from the buffers; false if memory is exhausted. */
 bool tn__prepared_index(tn__prepared_bank *prepared);
 /* The number of the bucket that a buffer belongs to. */
 uint32_t tn__prepared_bucket(const tn__prepared_bank *prepared, const tn_run_body *body);

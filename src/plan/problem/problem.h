@@ -61,7 +61,7 @@ typedef struct tn__rows {
     uint64_t *bits;
     size_t words, room;
 } tn__rows;
-/* Makes `count` empty sets. Returns false if memory is out. */
+/* Makes `count` empty sets. Returns false if memory is exhausted. */
 bool tn__rows_make(const tn_context *context, size_t count, tn__rows *rows);
 void tn__rows_free(const tn_context *context, tn__rows *rows);
 static inline uint64_t *tn__row(const tn__rows *rows, uint32_t event) {

@@ -327,7 +327,7 @@ typedef struct verify_pieces {
 } verify_pieces;
 
 /* Radix sort of the pieces by first step; pieces of equal steps keep their order. Returns false if
- * memory is out. */
+ * memory is exhausted. */
 static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
     int64_t least = INT64_MAX, most = INT64_MIN;
     uint32_t count = pieces->count;
@@ -516,7 +516,7 @@ static bool verify_live_add(verify_live *live, size_t at, const verify_piece *pi
     return true;
 }
 
-/* Sweeps over time and reports the first conflict. False if memory is out. */
+/* Sweeps over time and reports the first conflict. False if memory is exhausted. */
 static bool verify_sweep(const tn_context *context, verify_piece *pieces, uint32_t count,
                          tn_conflict *found) {
     verify_live live = {.context = context};

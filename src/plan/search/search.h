@@ -91,7 +91,7 @@ void tn__search_sort(tn__search_conflict *conflicts, uint32_t count);
 
 typedef struct tn__search tn__search;
 
-/* Makes the state of a search, for one thread at a time; NULL if memory is out. `input` must
+/* Makes the state of a search, for one thread at a time; NULL if memory is exhausted. `input` must
  * outlive it. */
 tn__search *tn__search_create(const tn_context *context, const tn__search_input *input);
 void tn__search_destroy(tn__search *search);

@@ -67,7 +67,7 @@ bool tn__object_may_follow(const tn_object_run *run, uint32_t before, uint32_t n
 /* Counts units of work; returns E_STOPPED if a limit (work, time, cancel) is reached. A unit is
  * about a thousand steps of an inner loop. */
 tn_status tn__object_work(tn_object_run *run, uint64_t units);
-/* Allocates zeroed memory that is released at the end of the run; NULL if memory is out. */
+/* Allocates zeroed memory that is released at the end of the run; NULL if memory is exhausted. */
 void *tn__object_scratch(tn_object_run *run, size_t count, size_t item);
 
 /* Runs another strategy in a run of its own, and takes over its result if it is the first or has a
@@ -102,12 +102,12 @@ bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object);
 /* The live ranges of the records in each object, in order of time; for strategies that do not visit
  * records in order of time. */
 typedef struct tn__object_lives tn__object_lives;
-/* Makes empty lists for all objects; returns NULL if memory is out. */
+/* Makes empty lists for all objects; returns NULL if memory is exhausted. */
 tn__object_lives *tn__object_lives_create(tn_object_run *run);
 /* The steps between the record's live range and the nearest one in the object; UINT64_MAX if they
  * overlap. */
 uint64_t tn__object_lives_distance(const tn__object_lives *lives, uint32_t object, uint32_t id);
-/* Adds the record's live range to the object; false if memory is out. */
+/* Adds the record's live range to the object; false if memory is exhausted. */
 bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id);
 
 /* The registry of strategies. */

@@ -243,7 +243,7 @@ static int objects_ranked_order(const void *a, const void *b) {
 }
 
 /* Ranks the slots between event times by live bytes: more bytes rank higher, and of equal slots the
- * earlier one. Returns a tree of maximums with the ranks as leaves; NULL if memory is out. */
+ * earlier one. Returns a tree of maximums with the ranks as leaves; NULL if memory is exhausted. */
 static uint64_t *objects_rank_slots(tn_object_run *run, const objects_slots *slots) {
     uint32_t n = slots->slot_count;
     objects_sized *breadth = tn__object_scratch(run, n, sizeof *breadth);

@@ -7,7 +7,7 @@
 typedef struct tn__drop tn__drop;
 
 /* Makes a floor (the highest end of all dropped buffers at each time step) of height 0; NULL if
- * memory is out. Cost: 32 bytes per time step. */
+ * memory is exhausted. Cost: 32 bytes per time step. */
 tn__drop *tn__drop_create(const tn_context *context, uint32_t time_count);
 void tn__drop_destroy(tn__drop *drop);
 /* sets the floor to height 0 at all time steps, as if no buffer had been dropped */

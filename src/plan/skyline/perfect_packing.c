@@ -350,7 +350,7 @@ static void packing_add_group(tn__packing *packing, packing_side *side, const tn
 }
 
 /* Lists the separate blocks that end (or begin) at a step in line[], sorted by their other end;
- * *count receives their number. Returns false if memory is out. */
+ * *count receives their number. Returns false if memory is exhausted. */
 static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_t *count) {
     struct tn__packing_state *state = packing->state;
     uint32_t at = ending ? state->ends[time] : state->starts[time];
