@@ -600,7 +600,7 @@ static void bound_write_row(const bound_state *s) {
 }
 
 /* Raises the lower bound on time to the value that a cut proves for a price per byte, if that is
- * higher. */
+ * higher. Writes the decisions of the best cut so far into `row`, if the caller wants them. */
 static void bound_take(bound_state *s, const bound_line *line, double price) {
     double free_bytes = (double)s->room * price * (1 + 1e-12) + 1;
     double extra = ((double)line->value - free_bytes) / s->scale * (1 - 1e-12);

@@ -403,8 +403,8 @@ static uint32_t choose_when(const choice_state *s, uint32_t id) {
 }
 
 /* Returns the key of a live range, the smallest of which is evicted first: the work of recomputing
- * it per byte (or per byte and step) saved. A negative result means that eviction saves nothing or
- * is impossible. */
+ * it per byte saved (`reach` 0), per byte and step (1), or per byte and square root of the steps
+ * (2). A negative result means that eviction saves nothing or is impossible. */
 static double choose_key(const choice_state *s, uint32_t id, choose_plan *plan) {
     uint32_t at = choose_when(s, id), leave = s->it->ranges[id].leave;
     if (s->choice->recompute[id] || at <= leave + 1 || !choose_plan_of(s, id, at, plan)) return -1;

@@ -196,7 +196,8 @@ static bool ruin_has(const uint32_t *list, uint32_t count, uint32_t job) {
 }
 
 /* Whether the run `early` must precede the run `late` because of an ordering constraint or a limit,
- * rather than because of a value. */
+ * rather than because of a value. If first runs may not be reordered, every first run must precede
+ * the first runs after it. */
 static bool ruin_precedes(const ruin_state *s, uint32_t early, uint32_t late) {
     const tn__dag *dag = s->run->dag;
     const tn__editable_node *a = &s->edit.nodes[early], *b = &s->edit.nodes[late];

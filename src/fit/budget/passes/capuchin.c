@@ -519,7 +519,7 @@ static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
 }
 
 /* Computes the bytes during each job if all values are kept, and finds the last job at which they
- * exceed the budget. */
+ * exceed the budget. Offers this schedule to the run; *fits: it is within the budget. */
 static tn_status capuchin_measure(capuchin_state *s, bool *fits) {
     bool possible;
     TN_TRY(tn__idles_schedule(&s->gaps, &s->schedule, &possible));

@@ -262,9 +262,10 @@ static tn_tensor_id emit_source(const emit_program *s, tn_tensor_id id) {
     return tn_op_view(s->map->graph, maker, k).source;
 }
 
-/* Makes a tensor exist before it is read: applies missing views, beginning with the one closest to
- * the root. An operator may make several views, and all of them are applied again; a view that
- * existed before, and that the same reader may also read, exists again afterwards. */
+/* Makes a tensor exist before it is read: waits for a copy of its value that is under way, and
+ * applies missing views, beginning with the one closest to the root. An operator may make several
+ * views, and all of them are applied again; a view that existed before, and that the same reader
+ * may also read, exists again afterwards. */
 static tn_status emit_need(emit_program *s, tn_tensor_id id) {
     if (id == TN_NONE) return TN_OK;
     uint32_t value = s->map->value[id];
