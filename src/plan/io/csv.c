@@ -416,7 +416,8 @@ static csv_text csv_word(csv_text *text) {
     return word;
 }
 
-/* Splits `id:cost`. An id may contain colons itself, if a cost follows the last one. */
+/* Splits `id:cost`; without a colon, the cost is 1. An id may contain colons itself, if a cost
+ * follows the last one. */
 static bool csv_split_cost(csv_text *word, int64_t *cost) {
     size_t colon = word->size;
     while (colon > 0 && word->at[colon - 1] != ':') colon--;

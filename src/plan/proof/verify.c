@@ -484,7 +484,8 @@ static bool verify_meets_below(verify_live *live, size_t at, uint64_t lo, int64_
     }
 }
 
-/* Whether a piece that begins in [lo, hi) is live at `now`. */
+/* Whether a piece that begins in [lo, hi) is live at `now`. Looks in the runs from number `at` on,
+ * and removes the pieces that it finds to have ended. */
 static bool verify_meets_above(verify_live *live, size_t at, uint64_t lo, uint64_t hi,
                                int64_t now) {
     for (; at < live->run_count && live->lowest[at] < hi; at++) {

@@ -79,7 +79,8 @@ static uint32_t vela_below(const vela *search, uint32_t id) {
 }
 
 /* Marks `id` and the chain of buffers on which it lies as candidates, down to a buffer that is
- * already marked. */
+ * already marked. Returns the work: the buffers placed before each of them, with which it was
+ * compared. */
 static uint64_t vela_mark_chain(vela *search, uint32_t id) {
     uint64_t steps = 0;
     while (id != UINT32_MAX && !search->marked[id]) {

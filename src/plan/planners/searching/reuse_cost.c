@@ -170,7 +170,8 @@ static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
     }
 }
 
-/* Divides costs by a power of two, so that their sum fits in 64 bits. */
+/* Divides costs by a power of two, so that their sum fits in 64 bits, and computes their average
+ * (`unit`). */
 static void reuse_scale(reuse *state) {
     const tn__besides *costs = &state->run->prepared->costs;
     __extension__ unsigned __int128 sum = 0;
@@ -763,7 +764,8 @@ static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_
     return TN_OK;
 }
 
-/* The cost that pinned buffers pay among each other, which is part of every placement. */
+/* The cost that pinned buffers pay among each other, which is part of every placement. Leaves only
+ * the pinned buffers placed. */
 static uint64_t reuse_pinned_cost(reuse *state) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < state->count; i++) state->placed[i] = false;
