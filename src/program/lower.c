@@ -156,9 +156,9 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
     return lower_io(lower, TN_GET, block->outputs, block->output_count, done);
 }
 
-/* Keeps the proof that the order is optimal only if it holds for the program. The proof of one
- * block does not cover a program with nested blocks, nor fused concatenations, because the search
- * for an order does not count their savings. */
+/* Stores the order's name, and its peak and bound if they hold for the program. Numbers for one
+ * block hold neither for a program with nested blocks nor if operators run in parallel. Nor do they
+ * hold with fused concatenations, because the search for an order does not count their savings. */
 static void lower_note_order(const lower_state *lower) {
     bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat &&
                   lower->task.memory.parallel == TN_PARALLEL_SERIAL;

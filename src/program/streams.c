@@ -130,8 +130,9 @@ static uint64_t streams_time(const tn_graph *graph, const uint64_t *times, tn_op
     return picoseconds < 9e18 ? (uint64_t)(picoseconds + 0.5) : (uint64_t)9e18;
 }
 
-/* Returns the stream on which the operator can start first. Of equal ones it takes the stream of
- * the last operator that this one follows, so that no signal is needed. */
+/* Returns the stream that the caller chose for the operator, otherwise the one on which it can
+ * start first. Of equal ones it takes the stream of the last operator that this one follows, so
+ * that no signal is needed. */
 static uint32_t streams_choose(const streams_state *s, tn_op_id op, uint64_t ready) {
     const uint32_t *given = s->options->stream_of;
     if (given != NULL && given[op] != TN_NONE) return given[op];

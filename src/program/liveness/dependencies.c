@@ -343,7 +343,8 @@ static bool loosen_is_asked(const tn_occupancy_options *memory, const tn_plan_op
            tn_problem_count(problem) <= LOOSEN_BODIES;
 }
 
-/* Whether buffer i is equal in both problems, except for its conflicts with other buffers. */
+/* Whether the buffers have the same sizes, alignments and flags in both problems; their conflicts
+ * may differ. */
 static bool loosen_is_same(const tn_problem *a, const tn_problem *b) {
     if (tn_problem_count(a) != tn_problem_count(b)) return false;
     for (tn_body_id id = 0; id < tn_problem_count(a); id++) {

@@ -311,8 +311,9 @@ static void happens_follow(tn__happens *made, uint32_t from, uint32_t *clock) {
     if (made->index[from] + 1 > clock[chain]) clock[chain] = made->index[from] + 1;
 }
 
-/* Returns a chain whose last step comes before `step`, preferably the chain of a direct
- * predecessor. */
+/* Returns the chain to which `step` is added: one whose last step comes before `step`, preferably
+ * the chain of a direct predecessor, else a new one. A step inside control flow (`inside`) joins
+ * the chain of the previous step. */
 static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
                               const uint32_t *from, uint32_t count, bool inside, uint32_t step) {
     const tn__happens *made = maker->made;

@@ -145,8 +145,8 @@ static tn_status liveness_use(liveness_walk *walk, tn_tensor_id tensor, tn_op_id
 
 /* --- views: recorded here, decided in buffers.c --- */
 
-/* Records the live range in which `output` of an operator may lie, and its offset. A view of a
- * static tensor is static. */
+/* Records the live range in which `output` of an operator may lie, and its offset. Records nothing
+ * if the source is not live, because it is static. */
 static void liveness_note_view(liveness_state *liveness, tn_op_id op, uint32_t output,
                                tn_view view) {
     tn_tensor_id tensor = tn_graph_op(liveness->graph, op)->outputs[output];
@@ -217,7 +217,7 @@ static bool liveness_gathers(const liveness_state *liveness, tn_op_id op, tn_ten
 }
 
 /* Called when a region begins: its operator reads its inputs, and the live ranges of formal inputs
- * and of a loop's gathered outputs begin. */
+ * and of a loop's gathered outputs begin, unless an earlier region of the loop has begun them. */
 static tn_status liveness_enter(liveness_walk *walk, const tn_region *region) {
     liveness_state *liveness = walk->liveness;
     const tn_op *op = tn_graph_op(liveness->graph, region->op);

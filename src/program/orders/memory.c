@@ -97,8 +97,8 @@ static void memory_settle(memory_state *memory) {
 }
 
 /* Computes the minimum cut of the worst step, and moves the nodes that should run before that step
- * to the front of the current order. Returns false if this changes nothing or the work limit is
- * reached. */
+ * to the front of the current order. Returns false if the work limit is reached, or the cut proves
+ * that the best order is optimal. */
 static bool memory_move(memory_state *memory, bool largest) {
     uint32_t node = memory->order[memory_worst(memory)];
     uint64_t bound;
@@ -156,8 +156,8 @@ static void memory_raise(memory_state *memory, uint32_t node) {
         memory->bound = bound;
 }
 
-/* Computes a first bound from the cuts of the worst step and of the node that needs the most
- * bytes. */
+/* Begins with the file's order. Computes a first bound from the cuts of its worst step and of the
+ * node that needs the most bytes. */
 static void memory_first_bound(memory_state *memory) {
     uint32_t most = 0;
     memory_file_order(memory);

@@ -285,7 +285,7 @@ static tn_status walk_release(walk_state *walk, tn_tensor_id tensor, uint32_t st
 
 /* --- operators --- */
 
-/* Whether an operator may run a second time in this form. */
+/* Checks that an operator may run a second time in this form. */
 static tn_status walk_may_repeat(const walk_state *walk, const tn_op_form *form, tn_op_id id,
                                  uint32_t step) {
     const verify_state *verify = walk->verify;
