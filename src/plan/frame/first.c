@@ -165,7 +165,7 @@ static void first_leave(first_heap *heap, uint32_t at) {
 }
 
 /* Makes a block right above `below` (FIRST_NONE: below all blocks); returns FIRST_NONE if memory is
- * out. */
+ * exhausted. */
 static uint32_t first_make(first_heap *heap, uint32_t below, uint64_t start, uint64_t end) {
     uint32_t at = heap->spare;
     if (at != FIRST_NONE) {

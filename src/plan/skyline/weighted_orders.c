@@ -33,7 +33,7 @@ static uint32_t weighted_log2(uint64_t value) {
 /* --- the load over time --- */
 
 /* Makes a tree of the highest load (live bytes at a step) of every range of steps; NULL if memory
- * is out. */
+ * is exhausted. */
 static uint64_t *weighted_load(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t times = tn__run_time_count(run);

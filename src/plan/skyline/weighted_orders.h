@@ -31,7 +31,7 @@ typedef struct tn__weighted_orders {
 } tn__weighted_orders;
 
 /* Reads the run's buffers once, into scratch memory of the run. Cost: O(n log n). False if memory
- * is out. */
+ * is exhausted. */
 bool tn__weighted_orders_prepare(tn_run *run, const uint32_t *ids, uint32_t count,
                                  tn__weighted_orders *orders);
 /* Fills order[] with indices of `ids`, first buffer first. Equal weights with an equal state of the
