@@ -66,7 +66,8 @@ tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fi
 tn_status tn__graph_zeros(tn__graph_frame *f);
 /* Returns the seconds until the time limit; after the limit, a small positive number. */
 double tn__graph_left(const tn__graph_frame *f);
-/* Plans the unchanged graph; its result is the first candidate. */
+/* Plans the unchanged graph as the first candidate, without a time limit, and records its claim.
+ * With the option `arena`, the budget is raised by the bytes of static memory. */
 tn_status tn__graph_whole(tn__graph_frame *f);
 /* Searches for a program within the budget; call it after tn__graph_whole. Moves the candidates to
  * the answer if the search fails. */

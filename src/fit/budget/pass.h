@@ -115,8 +115,9 @@ struct tn__pass_run {
 };
 
 /* Lets the judge check a schedule, and keeps it if it is within the budget and takes less time than
- * the best so far, or as much time and fewer bytes. *kept: whether it was kept. Errors: E_INVALID
- * (tn__replay_schedule refuses the schedule, which is a mistake of the pass), E_NO_MEMORY. */
+ * the best so far, or as much time and fewer bytes. *kept: whether it was kept. Does nothing if
+ * only a proof is needed (only_proof). Errors: E_INVALID (tn__replay_schedule refuses the schedule,
+ * which is a mistake of the pass), E_NO_MEMORY. */
 tn_status tn__pass_offer(tn__pass_run *run, const tn__schedule *schedule, bool *kept);
 /* A callback for tn__pass_time: `waits` is called when the first run of a job waits for a copy of a
  * value that the job reads. */

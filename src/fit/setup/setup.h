@@ -74,7 +74,8 @@ struct tn_setup {
 /* Makes a part of a compiled model, for the files of the stages; `setup` has no part of this kind
  * yet. */
 tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error);
-/* releases a part of the compiled model; does nothing if the part was not made */
+/* Releases a part of a compiled model, and frees it if no other compiled model shares it. Does
+ * nothing if the part was not made. */
 void tn__setup_part_release(tn_setup *setup, int kind);
 /* Returns the options for counting memory, with the results of the stages that have run so far. */
 tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options);
@@ -149,7 +150,8 @@ tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options
                           tn_error *error);
 /* The stage STREAM: streams weights if the plan exceeds the budget. */
 tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* Counts the static memory of a program, in the forms that its kernels need. */
+/* Counts the static memory of a program, in the forms that its kernels need. inside: the static
+ * blocks lie in the arena. */
 tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                   tn_error *error);
 /* The stage SCRATCH: chooses kernels with less scratch memory if that lowers the peak. */

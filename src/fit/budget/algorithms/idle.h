@@ -92,8 +92,8 @@ static inline uint64_t tn__idles_out(const tn__idles *gaps, const tn__idle *gap)
 static inline uint64_t tn__idles_in(const tn__idles *gaps, const tn__idle *gap) {
     return tn__lane_bytes(gaps->run->dag->values[gap->value].bytes, gaps->run->in_rate);
 }
-/* Appends a line such as "swap 'name', 1024 bytes: " followed by `why` to run->explain, if the
- * caller asked for explanations. */
+/* Appends a line such as "capuchin: swap 'name', 1024 bytes, from job 3 to 7: " followed by `why`
+ * to run->explain, if the caller asked for explanations. */
 void tn__idles_explain(const tn__idles *gaps, uint32_t gap, const char *what, const char *why);
 
 /* --- encoded forms ---------------------------------------------------------------------------- */

@@ -69,11 +69,12 @@ typedef struct tn__repair {
 } tn__repair;
 
 bool tn__repair_room(tn__repair *repair, tn__editable *edit, uint64_t budget, tn__arena *arena);
-/* Evicts values until the schedule is within the budget. Returns false if that is impossible or if
- * the cost exceeds cost_limit; repeats that were inserted until then stay in the schedule. */
+/* Evicts values until the schedule is within the budget. Returns false if that is impossible, takes
+ * too many rounds, or lets the cost exceed cost_limit; repeats that were inserted until then stay
+ * in the schedule. */
 bool tn__repair_run(tn__repair *repair);
 bool tn__repair_may_take(const tn__repair *repair, uint32_t node);
-/* Removes a repeat if the schedule is still within the budget afterwards. Returns whether it was
+/* Removes a repeat, unless live bytes would then rise above the budget. Returns whether it was
  * removed. */
 bool tn__repair_spare(tn__repair *repair, uint32_t node);
 /* Removes all repeats that are not needed, the most expensive first. Returns false if memory is

@@ -107,7 +107,7 @@ tn_status tn__read_messages(tn__read_state *s);
  * first instruction after them. */
 tn_status tn__read_message_job(tn__read_state *s, uint32_t step, uint32_t *next);
 /* Appends values to the inputs of the current job: the values of messages that are known to be
- * complete at one of the steps from `first` to `last`, as long as the values are numbered below
+ * complete at one of the steps from `first` to `last` - 1, as long as the values are numbered below
  * `below`. */
 tn_status tn__read_held(tn__read_state *s, uint32_t first, uint32_t last, uint32_t below,
                         uint32_t *count);

@@ -98,7 +98,8 @@ typedef struct tn__fit {
     tn_error *error;
 } tn__fit;
 
-/* answer.c */
+/* Begins a search: reads the options, finds the pass, and lists the competing searches and the
+ * orders of operators (answer.c). The caller must call tn__fit_close, even after an error. */
 tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
