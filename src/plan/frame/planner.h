@@ -93,12 +93,13 @@ bool tn__run_has_capacity(const tn_run *run);
 uint32_t tn__run_threads(const tn_run *run);
 const tn_context *tn__run_context(const tn_run *run);
 
-/* The buffers that are not pinned, sorted by `compare` (which returns what qsort expects). Ties are
- * sorted by number, so that the order is the same with every C library. Cost: O(n log n). */
+/* The buffers that are not placed yet, sorted by `compare` (which returns what qsort expects);
+ * pinned ones are placed from the beginning. Ties are sorted by number, so that the order is the
+ * same with every C library. Cost: O(n log n). */
 typedef int (*tn_run_compare)(const tn_run_body *a, const tn_run_body *b);
 tn_status tn__run_order(tn_run *run, tn_run_compare compare, const uint32_t **order,
                         uint32_t *count);
-/* The buffers that are not pinned, sorted by ascending key[body], then by `then`, then by
+/* The buffers that are not placed yet, sorted by ascending key[body], then by `then`, then by
  * number. */
 tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare then,
                                const uint32_t **order, uint32_t *count);
