@@ -103,8 +103,9 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
 void tn__order_early(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit);
 /* The reverse of tn__order_early: moves steps back that make at least the bytes they free. */
 void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit);
-/* Writes an order that always runs the cheapest ready node next: nodes that free at least what they
- * make first, then the node with the least growth. */
+/* Writes an order that first runs all ready nodes that free at least what they make and cost at
+ * most `limit`, then the ready node with the least cost (live bytes), and so on. Returns false if
+ * memory is exhausted. */
 bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit);
 
 /* walk.c: writes an order that merges the paths ahead of ready nodes, cut into segments of a hill
@@ -133,8 +134,8 @@ typedef struct tn__order_result {
  * after `limit` states or `work` visited steps. Errors: E_NO_MEMORY. */
 tn_status tn__order_exact(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
                           uint64_t limit, uint64_t work, tn_error *error);
-/* Beam search: keeps the best `width` states per step, all below the peak of `order`. It ends after
- * `work` visited steps. */
+/* Beam search: keeps the best `width` states per step, all below the peak of `order`. A better
+ * order replaces order[]. The search ends after `work` visited steps. */
 tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
                          uint32_t width, uint64_t work, tn_error *error);
 /* The average number of nodes that are ready at a step of this order: a measure of the graph's

@@ -97,8 +97,8 @@ static void memory_settle(memory_state *memory) {
 }
 
 /* Computes the minimum cut of the worst step, and moves the nodes that should run before that step
- * to the front of the current order. Returns false if the work limit is reached, or the cut proves
- * that the best order is optimal. */
+ * to the front of the current order. Returns false if memory or the work limit runs out, or if the
+ * cut proves that the best order is optimal. */
 static bool memory_move(memory_state *memory, bool largest) {
     uint32_t node = memory->order[memory_worst(memory)];
     uint64_t bound;
