@@ -476,7 +476,7 @@ tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error) {
     tensor->bytes = tensor->repeat == 0 ? 0 : TN_SIZE_UNKNOWN; /* an empty sequence has no bytes */
     if (tensor->repeat == 0 || tensor->repeat == TN_SIZE_UNKNOWN) return TN_OK;
     for (uint32_t i = 0; i < tensor->rank && tensor->rank != TN_RANK_UNKNOWN; i++)
-        /* an extent is unknown, so the size is too; this is common, and saves an error message */
+        /* an extent is unknown, so the size is too, and tn_tensor_size is not called */
         if (tensor->shape[i] == TN_DIM_UNKNOWN) return TN_OK;
     tn_error detail;
     tn_status status =
