@@ -492,8 +492,8 @@ typedef struct tn_cluster {
 
 typedef struct tn_cluster_time { /* The predicted time of an iteration, in seconds. */
     double seconds;
-    /* Times of the stage that is busy longest; the rest of `pass` is spent in bubbles and sends. */
-    /* time of products; of other operators; of messages between tensor ranks */
+    /* times of the stage that is busy longest: time of products; of other operators; of messages
+     * between tensor ranks. The rest of `pass` is spent in bubbles and sends */
     double products, other, tensor;
     double pass;         /* time of the forward and backward passes of all micro-batches */
     double data, update; /* time of summing gradients; of updating parameters */

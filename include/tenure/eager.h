@@ -44,7 +44,7 @@ TN_API const char *tn_evict_policy_source(uint32_t index);
 /* Counters of evictions and recomputations since the beginning. */
 typedef struct tn_evict_counts {
     uint64_t plain_cost, plain_ops;      /* cost and number of first runs of operators */
-    uint64_t remade_cost, remade_ops;    /* recomputations */
+    uint64_t remade_cost, remade_ops;    /* cost and number of recomputations of operators */
     uint64_t drop_count, dropped_bytes;  /* number and bytes of evictions by dropping */
     uint64_t swap_count, swapped_bytes;  /* number and bytes of evictions by copying to the host */
     uint64_t fetch_count, fetched_bytes; /* number and bytes of copies back from the host */

@@ -186,8 +186,9 @@ typedef struct tn_estimate {
      * (the caller estimates EVALUATION from the program for evaluation). */
     uint64_t phase[TN_PHASES_MAX];
     uint32_t peak_step; /* step of the program at the peak */
-    tn_op_id peak_op;   /* operator at the peak; TN_NONE: another instruction */
-    uint32_t peak_run;  /* number of the run in which the peak occurs; 0: the first run */
+    /* operator at the peak; TN_NONE: the instruction at the peak runs no operator */
+    tn_op_id peak_op;
+    uint32_t peak_run; /* number of the run in which the peak occurs; 0: the first run */
     /* Bytes of static memory: aligned, or as requested with a pool. 0 if the occupancy has buffers
      * for static memory, which are then in the arena. */
     uint64_t fixed;

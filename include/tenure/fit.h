@@ -147,11 +147,12 @@ typedef struct tn_fit_options {
     /* seed and work limit of the search; work_limit 0: the search ends at its own limit */
     uint64_t seed, work_limit;
     double timeout_s; /* time limit, which stops the search early; 0: no limit */
-    /* for the pass "segments": patterns of operator names, with * and ? */
+    /* for the pass "segments": [segment_count] a pattern of operator names, with * and ?, for each
+     * segment */
     const char *const *segments;
     uint32_t segment_count;
     /* [tensors] measured share of elements that are 0 in each tensor; below 0: not known. NULL: not
-     * known for all tensors. */
+     * known for any tensor. */
     const float *zeros;
     /* codecs to use, bit 1 << tn_codec for each of them; 0: all that `allow` permits */
     uint32_t codecs;

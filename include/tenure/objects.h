@@ -130,8 +130,9 @@ TN_API TN_CHECKED tn_status tn_objects_offsets(const tn_object_record *records,
  *                for tn_objects_options; release with tn_edges_release. Zeroed for one stream.
  *                NULL: problems with several streams are rejected
  *
- * Errors: E_UNSUPPORTED (pinned or tied bodies, several banks, or more than 8,192 bodies on several
- * streams), E_NO_MEMORY. Cost: O(n), with several streams O(n^2 streams). */
+ * Errors: E_UNSUPPORTED (pinned or tied bodies, separations, reserved ranges, several banks, or
+ * more than 8,192 bodies on several streams), E_NO_MEMORY. Cost: O(n), with several streams O(n^2
+ * streams). */
 TN_API TN_CHECKED tn_status tn_problem_records(const tn_problem *problem, tn_object_record *records,
                                                tn_edges *reallocation, tn_error *error);
 

@@ -20,9 +20,9 @@
  * A pool divides the range [0, capacity) of any memory. It works with offsets and never touches the
  * memory. It counts three numbers: *requested*, the bytes that callers asked for; *allocated*, the
  * bytes that they got, rounded up; *reserved*, the bytes of the range that the pool has taken,
- * whether handed out or not. The meaning of "reserved" depends on the technique: the segments taken
- * (bfc, caching), the bytes up to the last block in use (best-fit, buddy; two-ended: from both
- * ends), or the height of the plan (planned).
+ * whether handed out or not. The meaning of "reserved" depends on the technique: for example, the
+ * segments taken (bfc, caching), the bytes up to the last block in use (best-fit, buddy; two-ended:
+ * from both ends), or the height of the plan (planned).
  *
  * Streams: `caching` and `iteration` keep the blocks of different streams apart; before bytes go to
  * another stream they call tn_pool_options.settle. Every other technique may hand a block to

@@ -192,8 +192,8 @@ typedef struct tn_recompute_report {
  *
  * Errors: E_INVALID (`share` is negative or not a number; a rule that tn_fit would refuse),
  * E_UNSUPPORTED (a program that already recomputes or copies), E_UNKNOWN (a size), E_NO_MEMORY.
- * Cost: at most 144 passes over the program, each O((operators + operands) log operators), and a
- * liveness analysis for each schedule that is compared, at most 75. */
+ * Cost: a bounded number of passes over the program, each O((operators + operands) log^2
+ * operators), and a liveness analysis for each schedule that is compared. */
 TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
                                                  const tn_recompute_options *options,
                                                  tn_program **recomputed,
@@ -209,14 +209,15 @@ TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
  * tensor of u. Or
  *
  *     {"values": [{"bytes": 64, "kept": true, "held": false, "name": "x"}, ...],
- *      "operators": [{"cost": 3, "again": 3, "inputs": [0], "outputs": [1, 2], "scratch": 0,
- *                     "repeats": true, "after": [0], "inplace": 0, "name": "conv"}, ...]}
+ *      "operators": [{"cost": 3, "recompute_cost": 3, "inputs": [0], "outputs": [1, 2],
+ *                     "scratch": 0, "repeats": true, "after": [0], "inplace": 0,
+ *                     "name": "conv"}, ...]}
  *
  * with any number of outputs. Only `bytes` of a value and `cost` of an operator are required. A
  * value without an operator exists from the start; a kept value exists at the end; a held value
- * always exists. An operator can be repeated (at the cost `again`) unless `repeats` is false, and
- * runs after those in `after`. Its first output can be written over the input `inplace`, which has
- * the same size, if that is not read later. Other members are ignored.
+ * always exists. An operator can be repeated (at the cost `recompute_cost`) unless `repeats` is
+ * false, and runs after those in `after`. Its first output can be written over the input `inplace`,
+ * which has the same size, if that is not read later. Other members are ignored.
  *
  * Or a log of a recorded run (eager.h, docs/eager.md), to plan that run ahead. Costs are its
  * nanoseconds. A tensor that is written in place becomes another value of the same size. Views have

@@ -189,8 +189,9 @@ typedef struct tn_snapshot_facts {
     uint64_t before_bytes;
     /* the time at which requested bytes first reach their peak, and the peak in bytes */
     uint64_t peak_time, peak_requested;
-    uint64_t reserved_peak;       /* peak of the bytes of segments, over all times */
-    uint64_t requested, reserved; /* now */
+    uint64_t reserved_peak; /* peak of the bytes of segments, over all times */
+    /* requested bytes and bytes of segments at the end of the events */
+    uint64_t requested, reserved;
     uint64_t oom_count;
     /* numbers of inconsistencies: allocations at an address in use; blocks that differ from the
      * events in state or size; segments with sums that differ from their blocks; segment events
@@ -229,8 +230,8 @@ typedef enum tn_snapshot_by {
 
 typedef struct tn_snapshot_group {
     const char *name; /* name of the group; valid as long as the live ranges */
-    uint64_t bytes;   /* requested */
-    uint64_t count;   /* blocks */
+    uint64_t bytes;   /* requested bytes of the blocks in the group */
+    uint64_t count;   /* number of blocks in the group */
     uint32_t stack;   /* number of the stack of the largest block */
 } tn_snapshot_group;
 
@@ -365,7 +366,7 @@ typedef struct tn_play_answer {
     uint64_t marked;       /* number of blocks that were written and read back */
     uint64_t waits;        /* number of waits of one stream for another, in the round with work */
     uint32_t streams;      /* number of streams of the trace */
-    uint32_t rounds;       /* timed */
+    uint32_t rounds;       /* number of rounds that were timed */
     double request_s;      /* wall time per allocation or free in the fastest round */
     tn_pool_lesson lesson; /* the lesson of the pool over all rounds */
 } tn_play_answer;

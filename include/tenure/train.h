@@ -525,7 +525,7 @@ typedef struct tn_checkpoint_run {
 } tn_checkpoint_run;
 
 typedef enum tn_role {
-    TN_ROLE_PARAMETER, /* trained */
+    TN_ROLE_PARAMETER, /* a trained parameter */
     TN_ROLE_STATISTIC, /* running mean or variance of a normalisation */
     TN_ROLE_STATE      /* state of the optimizer, or other state between steps */
 } tn_role;
@@ -536,7 +536,7 @@ typedef struct tn_kept { /* A tensor in a checkpoint. */
     tn_dtype dtype;
     uint32_t rank;
     int64_t shape[TN_RANK_MAX]; /* the extents, outermost first */
-    uint64_t size;              /* number of `bytes` */
+    uint64_t size;              /* bytes of the data in `bytes` */
     const uint8_t *bytes;       /* data in C order, little endian; not aligned */
 } tn_kept;
 
