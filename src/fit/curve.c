@@ -37,7 +37,7 @@ typedef struct curve_points {
     tn__graph_frame *f;
     tn_fit_curve *curve;
     curve_own *own;
-    uint32_t asked; /* points */
+    uint32_t asked; /* number of points that the caller asked for */
 } curve_points;
 
 /* --- the whole graph --- */

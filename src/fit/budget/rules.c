@@ -10,9 +10,10 @@
  *     ruled       a    b(a)   c   d   a'  e(a')     a' runs in the form of a repeat of a
  *
  * For a swapped value, three jobs without costs are written instead of a': out, settle and in. A
- * kept value may not be copied or encoded, and its job may not be repeated. Cost: O(jobs * rules +
- * operands). Source: torch.utils.checkpoint (checkpoint_sequential, selective checkpointing), and
- * `recompute` and `offload` with `prefetch` of MindSpore's cells and operators.
+ * kept value may not be copied or encoded, and its job may not be repeated. Cost: O((jobs +
+ * operands) log jobs + jobs * rules). Source: torch.utils.checkpoint (checkpoint_sequential,
+ * selective checkpointing), and `recompute` and `offload` with `prefetch` of MindSpore's cells and
+ * operators.
  */
 #include "fit/budget/rules.h"
 
@@ -44,7 +45,8 @@ typedef struct tn__rules_state {
     uint32_t *rule; /* [jobs] the last rule that matches the job; TN_NONE: no rule matches */
     /* [jobs] the next job of a backward pass after this job; TN_NONE: there is no such job */
     uint32_t *turn;
-    bool *is_backward;     /* [jobs] whether the job makes a gradient */
+    /* [jobs] whether the job belongs to a backward pass: it makes a gradient */
+    bool *is_backward;
     uint8_t *how;          /* [jobs] tn__ruled_how: the decision of the rule */
     uint32_t *at;          /* [jobs] for RECOMPUTE: the job before which this one runs again */
     tn__ruled_swap *swaps; /* [values] */
@@ -738,8 +740,8 @@ static void rules_find_passes(const tn__rules_state *s, uint32_t *pass) {
     for (uint32_t j = 0; j < dag->job_count; j++) pass[j] = rules_root(pass, j);
 }
 
-/* Whether the job ends its segment: a job of another segment in the same forward pass reads a
- * result of it. */
+/* Whether the job ends its segment: a result of the job is an output of the program, or is read by
+ * a job of another segment before the backward pass. */
 static bool rules_is_end(const tn__rules_state *s, const uint32_t *segment, uint32_t job) {
     const tn__job *it = &s->dag->jobs[job];
     for (uint32_t k = 0; k < it->output_count; k++) {

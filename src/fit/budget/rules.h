@@ -44,8 +44,8 @@ tn_status tn__rules_apply(const tn_rules *rules, const tn_graph *graph, const tn
  * schedule graph. `to` must be initialised; its actions are replaced. */
 tn_status tn__rules_schedule(const tn__ruled *ruled, const tn__schedule *from, tn__schedule *to,
                              tn_error *error);
-/* Describes rule `index` for a message, for example "keep 'type:Relu'". `count`: the number of
- * segments. */
+/* Describes rule `index` for a message, for example "keep 'type:Relu'"; if `index` is rules->count,
+ * the number of segments. */
 #define TN__RULE_TEXT 128
 const char *tn__rule_text(const tn_rules *rules, uint32_t index, char text[TN__RULE_TEXT]);
 

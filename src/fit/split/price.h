@@ -27,7 +27,8 @@ typedef struct split_model {
     uint64_t *flops;   /* [places] */
     /* [places] the input that output 0 views or may overwrite; TN_NONE: no such input */
     uint32_t *alias;
-    bool *is_view; /* [places] output 0 is a view of this input, rather than written over it */
+    /* [places] output 0 is a view of the input `alias`, rather than written over it */
+    bool *is_view;
     /* [operators of the graph] bytes of scratch memory; NULL: those of the operators' rules */
     const uint64_t *scratch;
     uint64_t work; /* sum of the operations of all operators */

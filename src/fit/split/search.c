@@ -209,7 +209,7 @@ static tn_status search_lengths(search_stage *search, split_pricer *pricer, sear
         if (most < small || !region->ops[region->begin].parts) continue;
         point->floor = tn__price_floor(pricer);
         if (point->floor + point->floor / 16 >= most) continue;
-        /* checks the limits, and asks the caller whether to continue */
+        /* ends early if the time limit is reached, or if the search was stopped before */
         if (search_is_over(search->limits)) return TN_OK;
         search_point asked = *point;
         TN_TRY(search_more(search, pricer, &asked, most, error));

@@ -9,7 +9,8 @@
  * the copied operators and the bytes that must stay live for them.
  *
  * An operator is not recomputed if it writes into operands, is random or has blocks. If any
- * operator of the graph writes into its operands, nothing is recomputed.
+ * operator of the graph writes into its operands or must keep its order with others, nothing is
+ * recomputed.
  *
  * Cost: O(tensors + operands) to choose, plus a walk to the front for each tensor that waits, which
  * ends at the operator that makes the first tensor that the copy needs. The graph with copies costs

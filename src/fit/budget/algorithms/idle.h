@@ -50,10 +50,11 @@ typedef struct tn__idles {
     uint32_t *first;  /* [values + 1] index in `list` of the value's first idle interval */
     uint64_t *starts; /* [jobs + 1] time at which each job starts if no job waits for copies */
     tn__sort_item *by_back; /* [count] idle intervals in the order in which they end */
-    /* [jobs + 1] heads of the lists of idle intervals of each job, which `chained` links; used
-     * while a schedule is built */
+    /* [3 (jobs + 2)] heads of the three lists of idle intervals of each job, which `chained` links;
+     * used while a schedule is built */
     uint32_t *by_job;
-    /* [idle intervals] next element of the list in `by_job`; used while a schedule is built */
+    /* [3 for each idle interval] next element of the list in `by_job`; used while a schedule is
+     * built */
     uint32_t *chained;
     uint8_t *state; /* [values] flags of the value while a schedule is built */
     uint32_t *stack, *made;

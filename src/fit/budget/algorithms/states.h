@@ -44,7 +44,7 @@ uint32_t tn__states_find(tn__states *states, const uint64_t *key, bool *is_new);
 /* Adds an entry to the queue. Returns false if memory is exhausted. */
 bool tn__states_push(tn__states *states, tn__state_queued what);
 /* Removes and returns the entry with the lowest cost; among equal costs, the one with the most
- * progress. */
+ * progress; among equal progress, the state found last. */
 tn__state_queued tn__states_pop(tn__states *states);
 
 #endif

@@ -606,7 +606,7 @@ typedef struct budget_state {
     const tn__dag *dag;
     const tn__work_budget *goal;
     tn__schedule *schedule, next, better;
-    /* each sweep of a round carries out only the first 1 / `parts` of its evictions */
+    /* the judge's measurements of `schedule` and of `better` */
     tn__replay replay, better_replay;
     /* whether this round has found a schedule, `better`, that is better than `schedule` */
     bool improved;

@@ -292,8 +292,8 @@ static float repair_noise(tn__repair *r) {
     return r->weights.noise * (float)(tn__random_next(&r->random) >> 40) * 0x1p-24f;
 }
 
-/* Whether an idle value can be evicted at this node: the node does not access it, and it is not
- * being copied to or from the host. */
+/* Whether an idle value can be evicted at this node: the node does not access it, it is not banned,
+ * and it is not being copied to or from the host. */
 static bool repair_is_idle(const tn__repair *r, const repair_idle *idle, uint32_t node) {
     if (r->banned[idle->value] == r->ban || r->edit->touches[idle->touch].node == node)
         return false;

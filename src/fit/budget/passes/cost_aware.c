@@ -36,7 +36,7 @@ typedef struct cost_aware {
      * after each use */
     bool *drops;
     bool *stays;   /* [values] the value is a checkpoint, which is never recomputed */
-    uint64_t peak; /* l_peak */
+    uint64_t peak; /* l_peak: the most bytes that a single layer needs */
 } cost_aware;
 
 /* Returns the bytes of all inputs, outputs and scratch memory of a layer. */

@@ -17,9 +17,9 @@
  *
  * Bytes are counted in at most 500 slots, rounded up. A chain of more than 100 states is divided
  * into 100 sections, at the smallest state near each place of division; with fewer slots there are
- * more sections, 500 with four slots. A section is kept or passed over as a whole; if it is
- * processed alone, it is divided once more, into 20 sections. If nothing fits, fewer slots and more
- * sections are tried. Cost: O(states^3 * slots), at most twice that of 100 states and 500 slots.
+ * more sections. A section is kept or passed over as a whole; if it is processed alone, it is
+ * divided once more, into 20 sections. If nothing fits, fewer slots and more sections are tried.
+ * Cost: O(states^3 * slots), at most twice that of 100 states and 500 slots.
  *
  * The optimal schedule may evict a stored state and recompute it: one or two of a hundred chains
  * gain by this, some of them a few percent. No polynomial dynamic program for this case is known.

@@ -184,7 +184,8 @@ typedef struct tn__dag_job {
  * NULL, a repeat reads the inputs of the first run. Everything is copied into `arena`. Errors:
  * E_INVALID (an operand that is not a value, is made twice, is read before it is made, or is made
  * only by repeats; an output written over a value that is no input or has another size),
- * E_NO_MEMORY. Cost: O(jobs + operands). */
+ * E_UNSUPPORTED (all values together have more than 2^61 bytes), E_NO_MEMORY. Cost: O(jobs +
+ * operands). */
 tn_status tn__dag_make(tn__arena *arena, const tn__dag_job *jobs, uint32_t job_count,
                        const tn__dag_value *values, uint32_t value_count, tn__dag *dag,
                        tn_error *error);

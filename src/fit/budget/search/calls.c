@@ -1,5 +1,6 @@
-/* calls.c - the public calls of tenure/search.h: one budget, the least budget, the whole curve, and
- * the decision for each tensor. Cost: one search (compete.c) for each budget. */
+/* calls.c - the public calls of tenure/search.h that search for a budget, for the least budget, or
+ * for the whole curve, and those that report the decision for each tensor. Cost: one search
+ * (compete.c) for each budget. */
 #include "fit/budget/search/seek.h"
 
 #include <tenure/fit.h>

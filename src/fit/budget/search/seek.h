@@ -115,8 +115,7 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
 /* Plans the layout of a result, and updates its bytes. An earlier layout is replaced.
  *
  * care    QUICK: fastest, and never smaller than the careful layout. SHORT: a tenth of the time of
- * a
- *         careful layout, and mostly as small; careful if the caller chose a planner
+ *         a careful layout, and mostly as small; careful if the caller chose a planner
  * enough  stop at a layout of at most this many bytes; 0: search for the smallest
  */
 typedef enum tn__fit_care { TN__FIT_CAREFUL, TN__FIT_SHORT, TN__FIT_QUICK } tn__fit_care;

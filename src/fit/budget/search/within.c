@@ -44,8 +44,8 @@ typedef struct within_range {
      * one */
     uint64_t none;
     uint64_t allowed; /* the limit of live bytes to try next */
-    /* time of the last answer in picoseconds; in the search for the least, its bytes if it was
-     * within the target, otherwise UINT64_MAX */
+    /* time of the last answer; in the search for the least, its bytes if it was within the target,
+     * otherwise UINT64_MAX */
     uint64_t figure;
     bool fits, more; /* fits: the last answer was within the target; more: another round may help */
     /* the last answer of the pass, to start from; without actions: no answer yet */
