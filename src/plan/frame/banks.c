@@ -16,10 +16,10 @@
  * hole for it. The choice with the least time for traffic is kept. So the result is never slower
  * than the order by size, or than the slowest bank for all buffers.
  *
- * With two banks, at most BANKS_SEARCH_UNITS buffers and a slower bank that can hold all of them,
- * the choice is searched: sets of buffers for the faster bank are tried in order of decreasing
- * traffic, until a set has a plan or has no more traffic than the heuristic's choice. If every
- * better set was proved not to fit, the choice is proved to be optimal.
+ * With two banks, few buffers (BANKS_SEARCH_UNITS, BANKS_SEARCH_BODIES) and a slower bank that can
+ * hold all of them, the choice is searched: sets of buffers for the faster bank are tried in order
+ * of decreasing traffic, until a set has a plan or has no more traffic than the heuristic's choice.
+ * If every better set was proved not to fit, the choice is proved to be optimal.
  *
  * Banks of unknown speed come last, in their order, each assumed to be half as fast as the bank
  * before it. Moving a buffer from one bank to another during its live range is not modelled.

@@ -1,5 +1,5 @@
-/* peers.c - helpers for planners that reimplement those of other tools: sorting by several keys,
- * placing in an order, counting overlaps, and laying objects end to end. */
+/* peers.c - helpers for planners that reimplement those of other tools, such as sorting by several
+ * keys and laying objects end to end. */
 #include "plan/frame/peers.h"
 
 static int peers_compare(const void *a, const void *b) {

@@ -16,7 +16,7 @@
 
 #include "base/base.h"
 
-enum { /* constraints that `solve` honours; a problem with any other constraint is refused */
+enum { /* flags of a planner: constraints that `solve` honours (others are refused); properties */
        TN_PLANS_ALIGNMENT = 1u << 0,
        TN_PLANS_PINS = 1u << 1,
        /* the planner places buffers of several pieces, and of a piece that does not cover all bytes
@@ -133,8 +133,8 @@ uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count);
 /* Simulates a pool that serves requests as they come: buffers in order of time, ties by number,
  * each in the smallest sufficient hole among the live buffers. Of equal holes, the lowest or the
  * last is taken. Keeps the layout without placing buffers. Allowed only if tn__run_replays returns
- * true: no pins, pieces or streams, and all sizes are multiples of all alignments. Counts one unit
- * of work per buffer. Cost: O(n log n). */
+ * true: the problem has no constraint except alignment, and all sizes are multiples of all
+ * alignments. Counts one unit of work per buffer. Cost: O(n log n). */
 bool tn__run_replays(const tn_run *run);
 tn_status tn__run_replay(tn_run *run, bool last);
 
@@ -204,7 +204,7 @@ tn_status tn__run_quick_portfolio(tn_run *run);
 /* Runs all planners of the registry with the flag TN_PLANS_SIMPLY, one after the other, because the
  * best plan so far makes most of them give up early. */
 tn_status tn__run_simple_planners(tn_run *run);
-/* Runs the planner of that name within this run (fast.c). */
+/* Runs the planner `fast` within this run (fast.c). */
 tn_status tn__run_fast(tn_run *run);
 
 /* Runs the search of reuse_cost.c with a longer complete search; `exact` uses it in a run that

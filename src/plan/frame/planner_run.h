@@ -11,7 +11,8 @@ typedef struct tn__blocked {
     uint64_t first, last;
 } tn__blocked;
 
-/* number of classes of live-range lengths: 2^0, 2^2, ... 2^31 steps, and longer ones */
+/* largest number of classes of live-range lengths; the lengths of a class are up to four times
+ * those of the class before it */
 #define TN__CLASSES 17u
 
 /* A placed buffer, reduced to the data that the search for holes needs. */

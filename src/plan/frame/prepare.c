@@ -5,7 +5,8 @@
  * possible. If there are few steps compared with the number of times, the times are marked in an
  * array of all steps, else they are sorted.
  *
- * Cost: O(n) for n pieces; the sort is O(n) per digit of 11 bits.
+ * Cost: O(n) for n pieces; the sort is O(n) per digit of 11 bits. Separations and reuse costs take
+ * O(pairs log pairs) more.
  */
 #include "plan/frame/planner_run.h"
 

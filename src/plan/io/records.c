@@ -2,9 +2,10 @@
  * 1x16x16x3.
  *
  * The columns are those of csv.c: `id`, `lower`, `upper` (if it is called `end`, it is inclusive),
- * `size`, optional `alignment`. Columns for constraints that shared objects do not support are
- * refused, not ignored. All sizes in a file have equally many extents: 2 or 3 make vectors, 4 make
- * shapes. The first row decides whether the file contains records or a problem with plain sizes.
+ * `size`, optional `alignment`. Columns for gaps, offsets, banks, ties and clocks, which shared
+ * objects do not support, are refused. All sizes in a file have equally many extents: 2 or 3 make
+ * vectors, 4 make shapes. The first row decides whether the file contains records or a problem with
+ * plain sizes.
  *
  * Cost: O(bytes).
  */

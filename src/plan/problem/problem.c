@@ -131,8 +131,8 @@ static tn_status problem_check_pin(const tn_body *body, uint64_t alignment, tn_e
     return TN_OK;
 }
 
-/* Checks a tie: `body` names its leader as given by the caller. *delta: the sum of the distances
- * along the chain of leaders. */
+/* Checks the tie of `body`, which names its leader as given by the caller. Distances add up along
+ * the chain of leaders. */
 static tn_status problem_check_tie(const tn_problem *problem, const tn_body *body,
                                    uint64_t alignment, tn_error *error) {
     if (!(body->flags & TN_BODY_TIED)) return TN_OK;

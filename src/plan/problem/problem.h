@@ -138,7 +138,7 @@ tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *b
  * to 2^40 does not overflow 64 bits. */
 #define TN__PLAN_HEIGHT_MAX ((uint64_t)INT64_MAX)
 
-/* Writes "buffer 7" or "buffer 7 'conv1'" into `text`, for messages. */
+/* Writes "body 7", or "'conv1'" if the buffer has a name, into `text`, for messages. */
 #define TN__BODY_TEXT_MAX 96
 const char *tn__body_text(const tn_problem *problem, tn_body_id id, char text[TN__BODY_TEXT_MAX]);
 

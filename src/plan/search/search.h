@@ -57,8 +57,8 @@ typedef struct tn__search_input {
 } tn__search_input;
 
 /* A static order of the buffers, given as a word of letters, which are keys, each descending (as in
- * MiniMalloc): A area, T largest total of a slot in which it is live, W time slots, Z size, L
- * start, U end, O conflicts.
+ * MiniMalloc): A area, T largest total of a slot in which it is live, W length of the live range, Z
+ * size, L start, U end, O conflicts.
  *
  * window  shuffling: a buffer may move past at most this number of next buffers; 0: none
  * seed    of the shuffling

@@ -39,8 +39,8 @@ struct tn_object_run {
     tn_size_kind kind;
     /* which record may follow which, in the caller's numbers; NULL: any record */
     const tn_edges *reallocation;
-    /* [count], the result: the strategy gives each record the number of an object */
-    uint32_t *object; /* [count], the object of each record; UINT32_MAX: no object yet */
+    /* [count], the result: the number of each record's object; UINT32_MAX: no object yet */
+    uint32_t *object;
     /* [count], size of each object; the first object_count are in use */
     uint64_t (*size)[TN_SIZE_RANK_MAX];
     uint64_t *object_bulk; /* [count], size of each object as one number: bytes, or elements */

@@ -14,7 +14,7 @@ void tn__drop_destroy(tn__drop *drop);
 void tn__drop_reset(tn__drop *drop);
 
 /* The lowest aligned offset at which every piece of the buffer lies on or above the floor. Cost:
- * O(pieces * log). */
+ * O(pieces * log steps). */
 uint64_t tn__drop_offset(const tn__drop *drop, const tn_run_body *body, const tn_run_piece *pieces);
 /* Raises the floor (the highest end of dropped buffers at each step) to the upper ends of the
  * buffer's pieces, with the buffer at `offset`. */

@@ -1,5 +1,5 @@
-/* live_tree.c - a k-d tree over (first, last): each node stores the extremes of its live ranges and
- * the best rank among the unplaced ones, and is skipped if it cannot contain a better one.
+/* live_tree.c - a k-d tree over (first, last): each node stores the extremes of the live ranges of
+ * its unplaced buffers and their best rank, and is skipped if it cannot contain a better one.
  *
  * Levels are halved by first and by last in turns. Selection with random pivots finds the halves,
  * so that no input leads to a bad running time. Leaves are small arrays.
@@ -8,7 +8,7 @@
  */
 #include "plan/skyline/live_tree.h"
 
-#define LIVE_TREE_LEAF 8u       /* buffers */
+#define LIVE_TREE_LEAF 8u       /* a leaf holds fewer than twice this number of buffers */
 #define LIVE_TREE_LOOK 1000000u /* number of buffers between two checks of the clock */
 
 #define LIVE_TREE_ARRAYS(X, n, leaves)                                                             \

@@ -25,10 +25,10 @@ typedef struct tn__packing_block {
  * apart. */
 typedef struct tn__packing {
     tn_run *run;
-    tn__packing_block *blocks; /* [2 * body_count], all blocks */
+    tn__packing_block *blocks; /* the buffers, then the blocks with parts */
     uint32_t *standing;        /* [standing_count], the separate blocks */
     uint32_t body_count, standing_count;
-    uint64_t effort; /* number of sums computed so far; about 10^8 take a second */
+    uint64_t effort; /* number of sums computed and blocks visited so far */
     struct tn__packing_state *state;
 } tn__packing;
 
@@ -44,14 +44,14 @@ void tn__packing_release(tn__packing *packing);
  * Cost: O(n log n) if few buffers begin at a step. */
 tn_status tn__packing_join(tn__packing *packing, uint32_t turn);
 /* Repairs the packing: takes blocks apart, joins them differently, and keeps results with at most
- * as many blocks. Ends if the number of blocks has not fallen for a while, or after `effort` sums.
- * Returns E_STOPPED if the run must stop. */
+ * as many blocks. Ends if the number of blocks has not fallen for a while, or if packing->effort
+ * exceeds `effort`. Returns E_STOPPED if the run must stop. */
 tn_status tn__packing_mend(tn__packing *packing, uint64_t effort);
 /* Takes all blocks apart. */
 void tn__packing_reset(tn__packing *packing);
 
 /* Whether nearly all bytes of the lower bound are in use at nearly every step, as in a perfect
- * packing. Cost: O(n). */
+ * packing; false also if memory is exhausted. Cost: O(n). */
 bool tn__packing_is_full(tn_run *run);
 
 #endif

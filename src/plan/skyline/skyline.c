@@ -8,15 +8,15 @@
  *
  * The search for the first buffer in the order that is live only within [s, e) uses a tree
  * (live_tree.h). A buffer of several pieces needs a level floor below its hull, but raises only the
- * steps that its pieces cover, so that other buffers may use its gaps. If the lowest piece of a
- * buffer begins above the floor, the space between is called a cave; it is filled at once with
- * buffers that fit.
+ * steps that its pieces cover, so that other buffers may use its gaps. The space between the floor
+ * and a piece above the buffer's lowest byte is called a cave; it is filled at once with buffers
+ * that fit.
  *
  * A chain is a row of buffers in which each begins where the one before ends, from one end of the
  * segment to the other, so it leaves no gap. Chains are searched depth first, longest live ranges
- * first; a step from which the end was not reached is not tried again. In a perfect packing with
- * cuts that run from side to side and seldom share a step, this finds the rows as they were cut,
- * and thereby the packing.
+ * (or first ranks) first; a step from which the end was not reached is not tried again. In a
+ * perfect packing with cuts that run from side to side and seldom share a step, this finds the rows
+ * as they were cut, and thereby the packing.
  *
  * This is the first descent of MiniMalloc's search (least offset first, then a static order)
  * without comparing pairs of buffers.
@@ -201,7 +201,7 @@ static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
 }
 
 /* Raises a segment to the height of its lower neighbour, because no unplaced buffer fits on it any
- * more. */
+ * more, or because that wastes little. */
 static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
@@ -215,9 +215,9 @@ static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     if (previous != TN__LIVE_TREE_NONE) skyline_join_next(skyline, previous);
 }
 
-/* Raises the floor of steps [first, last), which lie within one segment, to at least `top`. `at` is
- * a segment that begins at or before `first`. Neighbours that now have equal heights are not
- * merged. Returns the segment that begins at `first`. */
+/* Raises the floor of the steps [first, last) to at least `top`. `at` is a segment that begins at
+ * or before `first`. Neighbours that now have equal heights are not merged. Returns the segment
+ * that begins at `first`. */
 static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first, uint32_t last,
                               uint64_t top) {
     while (skyline->next[at] <= first) at = skyline->next[at];
@@ -255,7 +255,8 @@ static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last
 
 /* --- rows --- */
 
-/* Fills by_first[]: the buffers that begin at each step, in the order in which chains try them. */
+/* Fills by_first[], the buffers that begin at each step in the order in which chains try them, and
+ * marks all buffers as not placed. */
 static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
     uint32_t *starts = skyline->starts, count = skyline->count;
     if (fit == TN__SKYLINE_ROWS_RANKED) {
@@ -284,8 +285,9 @@ static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     return at;
 }
 
-/* Returns the first index in by_first of a buffer that begins at `time` and may be tried: with
- * `ranked`, the first of all, else the longest that ends by step `end`. */
+/* Returns the first index in by_first of a buffer that begins at `time` and may be tried
+ * (starts[time + 1] if there is none): with `ranked`, the first of all, else the longest that ends
+ * by step `end`. */
 static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end, bool ranked) {
     uint32_t low = skyline->starts[time], high = skyline->starts[time + 1];
     if (ranked) return low;
@@ -478,8 +480,8 @@ static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_fi
                 skyline_put(skyline, segment, number, filling);
         }
         if (length > 0) return;
-        /* The search for a chain was cut short because the segment is too wide. A buffer placed at
-         * its right end makes it narrower. */
+        /* The search for a chain was cut short by a limit. A buffer placed at its right end makes
+         * it narrower. */
         if (limited) {
             uint32_t end = skyline->next[segment];
             rank = tn__live_tree_find(&skyline->lives,

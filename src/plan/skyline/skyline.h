@@ -39,7 +39,8 @@ typedef struct tn__skyline_poll {
 } tn__skyline_poll;
 
 /* Makes a skyline. All buffers must have a nonzero size and at least one piece. NULL if memory is
- * exhausted or the input's run must stop. Cost: O(n log n); about 60 bytes per buffer. */
+ * exhausted or the input's run must stop. Cost: O(n log n); about 60 bytes per buffer and 32 per
+ * step. */
 tn__skyline *tn__skyline_create(const tn__live_tree_input *input, const tn_run_piece *pieces,
                                 uint32_t time_count);
 void tn__skyline_destroy(tn__skyline *skyline);

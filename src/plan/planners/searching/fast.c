@@ -53,8 +53,8 @@
 /* limit of pairs of simultaneously live buffers up to which the quick planners run, each for some
  * seconds */
 #define FAST_NEAR 60000000u
-/* limit of pairs of simultaneously live buffers up to which the simple planners run: 18 greedy
- * passes, most of which give up early */
+/* limit of pairs of simultaneously live buffers up to which the simple planners run; most of their
+ * greedy passes give up early */
 #define FAST_SIMPLE_NEAR 60000000u
 /* limit of pairs of simultaneously live buffers up to which `peak-first` runs: about one second for
  * a plan */

@@ -74,8 +74,9 @@ typedef struct reuse_end {
     uint32_t other;
 } reuse_end;
 
-/* One end of such an interval, as the sweep over starts reads them: only ends that belong to placed
- * neighbours, in ascending order. The last one is at INT64_MAX and is never reached. */
+/* One end of an interval of starts in which a buffer pays for a placed neighbour, as the sweep over
+ * starts reads them in ascending order. The last item of a list is at INT64_MAX and is never
+ * reached. */
 typedef struct reuse_step {
     int64_t at;
     uint64_t cost;

@@ -72,7 +72,7 @@ typedef struct scale_state {
     uint64_t best;  /* peak of the plan of best_order */
     uint64_t peak;  /* peak of the last plan */
     bool is_better; /* the last plan is the best one so far */
-    uint64_t spent; /* placements */
+    uint64_t spent; /* number of placements so far */
     uint32_t plans;
     tn__random random;
     tn_status status; /* result of the last tn__run_work */
