@@ -14,7 +14,8 @@
 #include "base/base.h"
 
 typedef struct tn_report_format {
-    const char *name; /* name of the format for users: letters a to z */
+    /* name of the format as users type it, such as node_data: letters and underscores */
+    const char *name;
     /* suffix of the format's files, such as ".json"; "" if the output is printed and not written */
     const char *suffix;
     const char *summary; /* description of the format in --help: one line, without a full stop */
