@@ -28,8 +28,8 @@ void tn__ranges_close(tn__ranges *file);
  * changed since the file was opened), with path and byte in the message. */
 tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, uint64_t size,
                           tn_error *error);
-/* Reads a range as tn__ranges_read does, but keeps at most 4 MiB of it in the page cache at any
- * time: each piece is dropped before the next is read. */
+/* Reads a range as tn__ranges_read does, but keeps at most RANGES_PAST bytes of it (ranges.c) in
+ * the page cache at any time: each piece is dropped before the next is read. */
 tn_status tn__ranges_read_past_cache(const tn__ranges *file, uint64_t offset, void *bytes,
                                      uint64_t size, tn_error *error);
 /* tn__ranges_write writes a range to the page cache. tn__ranges_begin starts writing it to the
