@@ -205,8 +205,6 @@ typedef struct tn__holder {
 tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
                          tn_error *error);
 
-/* --- plan_facts.c: the bytes that a caching pool would reserve --- */
-
 /* --- run_events.c: transfers of a fit's program, and waiting for them --- */
 
 /* a copy between device and host; times in picoseconds from the start of the run */
