@@ -112,7 +112,7 @@ static void facts_end_line(cli_answer *answer) {
     facts_put_end(&answer->out);
 }
 
-/* a failed allocation stays recorded in `text` */
+/* Empties the text. An earlier failed allocation stays recorded in it. */
 static void facts_clear(tn__text *text) { text->size = 0; }
 
 static void facts_begin_line(cli_answer *answer, const cli_fact *row) {

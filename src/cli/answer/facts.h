@@ -22,7 +22,7 @@ typedef enum cli_unit {
     CLI_UNIT_BYTES,   /* a number of bytes as uint64_t: "7.7 MiB (8,064,000 bytes)" */
     CLI_UNIT_COUNT,   /* a count as uint64_t: "8,064" */
     CLI_UNIT_CHANGE,  /* a signed number of bytes, passed as uint64_t: "+8,064 bytes" */
-    CLI_UNIT_REAL,    /* double */
+    CLI_UNIT_REAL,    /* a number as double */
     CLI_UNIT_SECONDS, /* a number of seconds as double: "0.12 s" */
     CLI_UNIT_NS,      /* a number of nanoseconds as uint64_t: "0.12 s" */
     CLI_UNIT_SHARE,   /* a fraction as double; 1 is printed as "100.0 %" */

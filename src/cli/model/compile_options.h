@@ -1,9 +1,9 @@
 /* compile_options.h - converts the options of a command to requests to the library: the options of
  * a compiled model (cli_compile_options_set) and a tn_fit_request (cli_fit_request_set).
  *
- * cli_compile_options_set sets the fields that all commands have in common: order, kernels, memory,
- * static memory, recomputation and plan. A command then changes only its own fields, such as a
- * budget, ranks, or the program of a plan.
+ * cli_compile_options_set sets the fields that all commands have in common, such as order, kernels
+ * and plan. A command then changes only its own fields, such as a budget, ranks, or the program of
+ * a plan.
  */
 #ifndef TN_MODEL_COMPILE_OPTIONS_H
 #define TN_MODEL_COMPILE_OPTIONS_H

@@ -12,7 +12,7 @@
 
 #include "cli/model/input.h"
 
-/* largest number of patterns of a command; a pattern may match many names */
+/* largest number of patterns of --freeze, and of --trainable; a pattern may match many names */
 #define CLI_FREEZE_MAX 64u
 
 typedef struct cli_training {
