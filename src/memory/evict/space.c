@@ -19,7 +19,7 @@
  * one request */
 #define SPACE_GONE 4u
 /* with the option `sample`: regions are searched if the evicted values have on average less than
- * 1/16 of the requested bytes */
+ * 1/SPACE_MANY of the requested bytes */
 #define SPACE_MANY 16u
 
 static uint64_t space_taken(const tn__evict *e, uint32_t storage) {
