@@ -194,7 +194,7 @@ FILE *cli_terminal(void);
 void cli_put_text(FILE *file, const char *text);
 
 /* Returns the width of the output in columns: the variable COLUMNS if it is set, else the width of
- * the terminal, else 80. */
+ * the terminal, else 80. Very small and very large widths are replaced by a limit. */
 uint32_t cli_columns(FILE *to);
 /* Prints text in lines of at most `columns` columns. The first line begins at column `at`; each
  * further line begins with `indent` blanks. */
@@ -211,7 +211,8 @@ int cli_fail(const tn_error *error);
 int cli_fail_with(const tn_error *error, const char *members);
 /* Prints "tenure: note: MESSAGE", except with --quiet. */
 void cli_note(const char *message);
-/* Flushes standard output. Returns `status`, or 2 if a write failed. */
+/* Flushes standard output. Returns `status`, or 2 if a write failed. If the reader of a pipe has
+ * ended, ends the process by SIGPIPE. */
 int cli_finish(int status);
 
 /* --- files of the command line (terminal/files.c) --- */

@@ -259,8 +259,9 @@ void tn__words_number(tn__text *text, double value);
 /* Returns peak / lower_bound - 1. The gap is 0 if both are equal, and infinite if only the bound is
  * 0. */
 double tn__words_gap(uint64_t peak, uint64_t lower_bound);
-/* Adds the shape of a tensor, such as "1x64x112x112" or "scalar". Unknown extents are "?", as in "?
- * x 3". Adds nothing if `tensor` is NULL. */
+/* Adds the shape of a tensor, such as "1x64x112x112" or "scalar". Unknown extents are "?", as in
+ * "?x3". For a sequence the number of its tensors comes first, as in "3 times 8x8". Adds nothing if
+ * `tensor` is NULL. */
 void tn__words_shape(tn__text *text, const tn_tensor *tensor);
 /* Adds `string` in exactly `width` columns of a terminal. Control characters and bytes that are not
  * UTF-8 become "?". A string that is too long is cut in the middle, because the end of a path is

@@ -107,8 +107,9 @@ typedef struct cli_answer {
     uint32_t cell_rows, cell_next;
 } cli_answer;
 
-/* Begins an answer in the JSON style if `json` is true (--json was given), else in the style that
- * the tone (--quiet, --brief) asks for. The caller must end the answer, also after an error. */
+/* Begins an answer in the JSON style if `json` is true (--json was given), else in the brief style
+ * with --brief or if `facts` is a sentence, else as a table. The caller must end the answer, also
+ * after an error. */
 void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json);
 /* Begins an answer as cli_answer_begin does, but in the given style. */
 void cli_answer_begin_as(cli_answer *answer, const cli_facts *facts, cli_style style);

@@ -14,7 +14,7 @@ typedef struct tn__ranges {
 /* Opens a file for reading. Errors: E_IO (no such file; not a regular file). */
 tn_status tn__ranges_open(const char *path, tn__ranges *file, tn_error *error);
 /* Makes a file without a name in `folder` (NULL: $TMPDIR, else /tmp) with `size` bytes of space,
- * all 0. Errors: E_IO (no space). */
+ * all 0. Errors: E_IO (the file cannot be created, or there is no space), E_NO_MEMORY. */
 tn_status tn__ranges_temporary(const char *folder, uint64_t size, tn__ranges *file,
                                tn_error *error);
 /* tn__ranges_take allocates disk space for a range. Errors: E_IO (no space). tn__ranges_give frees
