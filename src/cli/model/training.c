@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- options, and the graph of a step --- */
+/* --- options of training, and the graph of a step --- */
 
 /* extra work that is never reached, because each operator is recomputed a few times at most */
 #define TRAINING_ALL 1e3
@@ -268,7 +268,7 @@ tn_status cli_training_options(const cli_training *training, const tn_graph *mod
     *options = training->options;
     options->freeze = training->freeze;
     options->train = training->train;
-    /* --dtype float32 means the data types of the model */
+    /* --dtype f32 means the data types of the model */
     if (options->dtype == TN_FLOAT32) options->dtype = TN_UNDEFINED;
     if (training->loss_output == NULL) return TN_OK;
     return training_output(training->loss_output, model, &options->output, error);
@@ -424,7 +424,7 @@ tn_status cli_ranks_join(const cli_ranks *ranks, tn_world *world, const tn_conte
     return status;
 }
 
-/* --- one of several ranks: the step, and the program --- */
+/* --- one of several ranks: its training step and its program --- */
 
 tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_error *error) {
     const tn_grid *grid = &ranks->grid;

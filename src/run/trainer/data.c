@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* --- data against the model ------------------------------------------------------------------- */
+/* --- checking data against the model ---------------------------------------------------------- */
 
 /* Checks that a data set fits the model: shapes, types, numbers, and every label.
  *
@@ -388,7 +388,7 @@ static tn_status data_lend(tn_data *data, const tn_samples *given, tn__data_set 
     return data_count(set, error);
 }
 
-/* --- the calls --- */
+/* --- creating and destroying a data set --- */
 
 static tn_data *data_make(const tn_context *given) {
     tn_context context = tn__context(given);

@@ -128,7 +128,7 @@ tn_array *tn__trainer_labels(tn_trainer *trainer, const tn__round_at *round) {
     return round->labels != TN_NONE ? &trainer->inputs[round->labels] : NULL;
 }
 
-/* --- data and number of steps --- */
+/* --- the data source and the number of steps --- */
 
 /* Returns the number of classes, which all labels must be less than; 0 for a loss function without
  * classes. */
@@ -273,7 +273,7 @@ static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
     return status;
 }
 
-/* --- the whole --- */
+/* --- creating a trainer --- */
 
 static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     tn_trainer_options *options = &trainer->options;
