@@ -178,19 +178,20 @@ void tn_watch_destroy(tn_watch *watch) {
 /* --- rows ------------------------------------------------------------------------------------- */
 
 /* Copies a text, or its end if it is too long; the end of a name says more. The cut is not within a
- * code point. */
+ * code point. Bytes of `to` after the copy are not written. */
 static void publish_fit(const char *text, char *to, size_t room) {
     size_t length = text != NULL ? strlen(text) : 0;
+    if (length == 0) return;
     if (length >= room) {
         text += length - (room - 1);
         while (((unsigned char)*text & 0xc0) == 0x80) text++;
         length = strlen(text);
     }
-    if (length > 0) memcpy(to, text, length);
+    memcpy(to, text, length + 1);
 }
 
 static void publish_name(const tn_watch_label *label, tn__watch_name *name) {
-    memset(name, 0, sizeof *name);
+    name->line[0] = name->module[0] = name->category[0] = '\0';
     publish_fit(label->line, name->line, sizeof name->line);
     publish_fit(label->module, name->module, sizeof name->module);
     publish_fit(label->category, name->category, sizeof name->category);
@@ -200,10 +201,17 @@ static void publish_name(const tn_watch_label *label, tn__watch_name *name) {
 
 static uint32_t publish_hash(const tn__watch_name *name) {
     uint64_t hash = (name->address * 31 + name->block_size) * 0x9e3779b97f4a7c15u;
-    hash = tn__hash(hash, name->line, strlen(name->line));
-    hash = tn__hash(hash + 1, name->module, strlen(name->module));
-    hash = tn__hash(hash + 2, name->category, strlen(name->category));
+    if (name->line[0] != '\0') hash = tn__hash(hash, name->line, strlen(name->line));
+    if (name->module[0] != '\0') hash = tn__hash(hash + 1, name->module, strlen(name->module));
+    if (name->category[0] != '\0')
+        hash = tn__hash(hash + 2, name->category, strlen(name->category));
     return (uint32_t)(hash ^ hash >> 32);
+}
+
+static bool publish_alike(const tn__watch_name *a, const tn__watch_name *b) {
+    return a->address == b->address && a->block_size == b->block_size &&
+           strcmp(a->line, b->line) == 0 && strcmp(a->module, b->module) == 0 &&
+           strcmp(a->category, b->category) == 0;
 }
 
 static void publish_unlink(tn_watch *watch, uint32_t row) {
@@ -241,12 +249,17 @@ static uint32_t publish_row(tn_watch *watch, const tn_watch_label *label) {
     uint32_t hash = publish_hash(&name), *head = &publish_heads(watch)[hash & watch->mask];
     for (uint32_t row = *head; row != 0; row = publish_next(watch)[row])
         if (publish_hashes(watch)[row] == hash &&
-            memcmp(&watch->rows[row].name, &name, sizeof name) == 0)
+            publish_alike(&watch->rows[row].name, &name))
             return row;
     uint32_t row = publish_new_row(watch);
     if (row == 0) return 0;
     tn__watch_row *made = &watch->rows[row];
-    *made = (tn__watch_row){.name = name};
+    *made = (tn__watch_row){0};
+    memcpy(made->name.line, name.line, strlen(name.line));
+    memcpy(made->name.module, name.module, strlen(name.module));
+    memcpy(made->name.category, name.category, strlen(name.category));
+    made->name.address = name.address;
+    made->name.block_size = name.block_size;
     for (int m = 0; m < TN__WATCH_MOMENTS; m++) made->seen[m] = watch->header->moments[m].number;
     publish_hashes(watch)[row] = hash;
     publish_next(watch)[row] = *head;
