@@ -31,8 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
         tn__arena arena;
         tn__arena_init(&arena, &context);
         uint64_t pid = size >= sizeof *copy ? copy->pid : 0;
-        tn_status status =
-            tn__watch_parse(copy, size, pid, is_whole != 0, &arena, &table, NULL);
+        tn_status status = tn__watch_parse(copy, size, pid, is_whole != 0, &arena, &table, NULL);
         if (status == TN_E_INTERNAL) abort();
         if (status == TN_OK) watch_check(&table, is_whole != 0);
         tn__arena_release(&arena);

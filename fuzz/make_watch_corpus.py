@@ -34,4 +34,4 @@ for make, rows in ((empty, 1), (steps, 8), (full, 4)):
     with tenure.Watch("seed", rows) as watch:
         make(watch)
         table = pathlib.Path("/dev/shm/tenure-watch-%d-seed" % os.getpid()).read_bytes()
-    pathlib.Path(sys.argv[1], make.__name__ + ".table").write_bytes(table)
+    pathlib.Path(sys.argv[1], make.__name__ + ".bin").write_bytes(table)

@@ -48,14 +48,14 @@ typedef struct tn_watch_options {
     size_t struct_size; /* sizeof(tn_watch_options) */
     /* name of the table, up to 31 of the characters a-z A-Z 0-9 : . _ -; unique in the process */
     const char *source;
-    /* largest number of rows, up to 65535; 0: 2047. Blocks whose label gets no row are counted
+    /* largest number of rows, up to 65535; 0: 2047. Blocks without a row are counted
      * together */
     uint32_t rows;
 } tn_watch_options;
 #define TN_WATCH_OPTIONS_INIT                                                                      \
     TN_INIT(tn_watch_options, TN_SET(struct_size, sizeof(tn_watch_options)))
 
-/* The holder of a block. Any string may be NULL. Of a long string, its end is kept. */
+/* The holder of a block. Any string may be NULL. Long strings are cut at the front. */
 typedef struct tn_watch_label {
     const char *line;     /* line of code that allocates: "train.py:31"; up to 87 bytes */
     const char *module;   /* part of the network or the program: "encoder.0"; up to 87 bytes */
@@ -132,8 +132,8 @@ typedef struct tn_watch_table {
 
 typedef struct tn_watch_view {
     uint32_t pid;
-    const char *program; /* name of the program; "" if unknown */
-    bool has_ended;      /* true: the process has ended; tables are as it left them */
+    const char *program;          /* name of the program; "" if unknown */
+    bool has_ended;               /* true: the process has ended; tables are as it left them */
     const tn_watch_table *tables; /* [table_count], by source */
     uint32_t table_count;
 } tn_watch_view;

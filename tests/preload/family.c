@@ -225,8 +225,8 @@ int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"ways", ways}, {"grows", grows},   {"threads", threads},
-                 {"loop", loop}, {"budget", budget}, {"holes", holes}, {"leak", leak}};
+    } cases[] = {{"ways", ways},     {"grows", grows}, {"threads", threads}, {"loop", loop},
+                 {"budget", budget}, {"holes", holes}, {"leak", leak}};
     for (size_t i = 0; count > 1 && i < sizeof cases / sizeof *cases; i++) {
         if (strcmp(cases[i].name, arguments[1]) != 0) continue;
         cases[i].run();

@@ -234,8 +234,8 @@ static void a_full_table_counts_further_labels_together(void **state) {
 
 static void names_of_tables_are_checked(void **state) {
     (void)state;
-    static const char *const wrong[] = {NULL, "", "a/b", "..\n", "a b",
-                                        "abcdefghijklmnopqrstuvwxyz-0123456"};
+    static const char *const wrong[] = {NULL,   "",    "a/b",
+                                        "..\n", "a b", "abcdefghijklmnopqrstuvwxyz-0123456"};
     tn_watch *watch = publish("mine", 0), *other = NULL;
     tn_watch_options options = TN_WATCH_OPTIONS_INIT;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -319,7 +319,9 @@ static void other_processes_have_no_table(void **state) {
     pid_t child = fork();
     if (child == 0) { /* as nobody: a process of root, and its table, are not for others */
         bool is_other = setgid(65534) == 0 && setuid(65534) == 0;
-        _exit(!is_other ? 77 : tn_watch_read((uint32_t)getppid(), NULL, &view, NULL) == TN_E_IO ? 0 : 1);
+        _exit(!is_other                                                          ? 77
+              : tn_watch_read((uint32_t)getppid(), NULL, &view, NULL) == TN_E_IO ? 0
+                                                                                 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -415,8 +417,8 @@ static tn_status parse(const image *it, size_t size, bool is_whole) {
     tn__arena arena;
     tn_context context = tn__context(NULL);
     tn__arena_init(&arena, &context);
-    tn_status status = tn__watch_parse(it, size, (uint64_t)getpid(), is_whole, &arena, &table,
-                                       &failure);
+    tn_status status =
+        tn__watch_parse(it, size, (uint64_t)getpid(), is_whole, &arena, &table, &failure);
     if (status == TN_OK) { /* every string and number can be read */
         uint64_t words = strlen(table.source);
         for (uint32_t i = 0; i < table.row_count; i++)
@@ -544,7 +546,8 @@ static void *write_always(void *argument) {
             tn_watch_alloc(watch, &label, 1 + i, &blocks[i]);
         }
         if (tn__random_below(&random, 50) == 0) tn_watch_step(watch);
-        for (volatile int pause = 0; pause < 2000; pause++) {}
+        for (volatile int pause = 0; pause < 2000; pause++) {
+        }
     }
     return NULL;
 }

@@ -14,7 +14,7 @@ class Holder(NamedTuple):
     line: str  # line of code that allocates, or function
     module: str
     category: str
-    block_size: int  # bytes of each block; 0: of several sizes
+    block_size: int  # bytes of each block; 0: the sizes differ
     bytes: int  # now
     blocks: int
     peak_bytes: int  # at the peak of the table

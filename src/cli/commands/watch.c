@@ -1,9 +1,8 @@
 /* watch.c - `tenure watch`: prints the present holders of memory of a running process, again and
  * again.
  *
- * The process publishes tables (tenure/watch.h). Each refresh reads all of them. Steps of the
- * program whose peak is higher than all peaks before are marked, also those that began and ended
- * between two refreshes, because the tables remember the last steps.
+ * The process publishes tables (tenure/watch.h). Each refresh reads all of them. A step of the
+ * program is marked if its peak exceeds the peaks of all steps before. This includes steps that began and ended between two refreshes, because the tables remember the last steps.
  */
 #include "base/base.h"
 #include "cli/answer/facts.h"
@@ -20,7 +19,7 @@
 enum {
     WATCH_ROWS = 20,   /* rows of the text, unless --rows is given */
     WATCH_MARKS = 5,   /* marked steps that are printed at one refresh */
-    WATCH_TABLES = 128 /* tables whose last step is remembered */
+    WATCH_TABLES = 128 /* largest number of tables with a remembered last step */
 };
 #define WATCH_RETRY_S 0.05 /* time between two attempts to find the first table */
 
@@ -83,8 +82,8 @@ static error_t watch_parse(int key, char *value, struct argp_state *state) {
         arguments->wait_s = cli_duration(state, "wait", value);
         return 0;
     case WATCH_BY:
-        arguments->by = (watch_key)(1 + CLI_CHOICE(state, "by", value, "line", "module",
-                                                   "category", "size"));
+        arguments->by =
+            (watch_key)(1 + CLI_CHOICE(state, "by", value, "line", "module", "category", "size"));
         return 0;
     case WATCH_ROWS_OPTION:
         arguments->rows = cli_count(state, "rows", value, UINT32_MAX);
@@ -99,7 +98,8 @@ static error_t watch_parse(int key, char *value, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (arguments->pid != 0) cli_misuse(state, "one process is watched; '%s' is too many", value);
+        if (arguments->pid != 0)
+            cli_misuse(state, "one process is watched; '%s' is too many", value);
         arguments->pid = (uint32_t)cli_range(state, "PID", value, 1, INT32_MAX);
         return 0;
     case ARGP_KEY_END:
@@ -122,7 +122,7 @@ static const cli_facts watch_row_facts = {
         CLI_FACT(BYTES, "peak_bytes", "at the peak", "bytes at the peak of the table"),
         CLI_FACT(BYTES, "step_bytes", NULL,
                  "bytes at the peak of the present step; 0 if no step has begun"),
-        CLI_FACT(BYTES, "block_size", "of each", "bytes of each block; null: of several sizes"),
+        CLI_FACT(BYTES, "block_size", "of each", "bytes of each block; null: the sizes differ"),
         CLI_FACT(WORD, "line", "line",
                  "line of code, function or offset that allocates; \"(other)\" for blocks without "
                  "a row of their own; empty if unknown"),
@@ -135,7 +135,7 @@ static const cli_facts watch_step_facts = {
         CLI_FACT(BYTES, "peak", NULL, "its peak"),
         CLI_FACT(BYTES, "growth", NULL,
                  "bytes by which its peak exceeds those of all steps before; 0 if it does not"),
-        CLI_FACT(WORD, "line", NULL, "of a step with growth: the row that grew most"),
+        CLI_FACT(WORD, "line", NULL, "if the step has growth: the row that grew most"),
         CLI_FACT(WORD, "module", NULL, "module of that row"),
         CLI_FACT(WORD, "category", NULL, "category of that row"),
         CLI_FACT(BYTES, "block_size", NULL, "block size of that row, or null"),
@@ -368,7 +368,8 @@ static tn_status watch_add_table(watch_arguments *arguments, cli_answer *answer,
     cli_add(answer, "dropped", table->dropped);
     cli_add(answer, "exact", table->is_exact);
     if (table->dropped > 0)
-        cli_add_line(answer, "note", "the table is full; %" PRIu64 " blocks were counted as (other)",
+        cli_add_line(answer, "note",
+                     "the table is full; %" PRIu64 " blocks were counted as (other)",
                      table->dropped);
     if (!table->is_exact)
         cli_add_line(answer, "note", "the table changed while it was read; sums may differ");
@@ -411,7 +412,8 @@ static tn_status watch_print(watch_arguments *arguments, const tn_watch_view *vi
 }
 
 static bool watch_is_screen(const watch_arguments *arguments) {
-    return !arguments->json && !arguments->once && !cli_tone_asked().brief && isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
+    return !arguments->json && !arguments->once && !cli_tone_asked().brief &&
+           isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
 }
 
 /* Prints a refresh: on a terminal in place of the one before, otherwise after an empty line. */
@@ -478,19 +480,25 @@ static tn_status watch_run_all(watch_arguments *arguments, tn_error *error) {
 static int watch_run(int count, char **words);
 
 static const struct argp watch_parser = {
-    watch_options, watch_parse, "PID",
+    watch_options,
+    watch_parse,
+    "PID",
     "Print the present holders of memory of a running process: bytes now and at the peak, by line, "
     "module, category and block size. The process publishes them if it runs with TENURE_WATCH=1 "
     "under libtenure_preload.so or libtenure_torch.so, or calls tenure.torch.watch (Python) or "
-    "tn_watch_create (C). A step of the program whose peak is higher than all before is marked. The "
+    "tn_watch_create (C). A step of the program is marked if its peak exceeds all peaks before. "
+    "The "
     "command ends with the process, or with Ctrl-C."
     "\vExamples:\n"
     "  TENURE_WATCH=1 LD_PRELOAD=libtenure_preload.so ./program &\n"
     "  tenure watch $! --every 5s\n"
     "  tenure watch $! --once --by module\n\n"
-    "Exit status: 0 done, 2 bad usage, no such process, no table, or a table that cannot be read, 4 "
+    "Exit status: 0 done, 2 bad usage, no such process, no table, or a table that cannot be read, "
+    "4 "
     "internal error.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 const cli_command cli_command_watch = {
     .name = "watch",

@@ -220,8 +220,7 @@ static void *large_take(size_t size, size_t alignment, const void *caller, size_
     tn_status status = tn_pool_alloc(large.pool, &request, &got, &error);
     if (status == TN_OK) {
         large_block *block = large_at(large.base + got.offset);
-        *block =
-            (large_block){.id = got.id, .name = large.count++, .size = (size_t)got.size};
+        *block = (large_block){.id = got.id, .name = large.count++, .size = (size_t)got.size};
         uint64_t end = got.offset + got.size;
         *used = large.fresh <= got.offset ? 0 : (size_t)(large.fresh - got.offset);
         if (*used > size) *used = size;

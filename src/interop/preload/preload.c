@@ -188,8 +188,9 @@ void *realloc(void *pointer, size_t size) { return preload_resize(pointer, size,
 
 void *reallocarray(void *pointer, size_t count, size_t size) {
     size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes) ? preload_refused()
-                                                       : preload_resize(pointer, bytes, PRELOAD_CALLER);
+    return __builtin_mul_overflow(count, size, &bytes)
+               ? preload_refused()
+               : preload_resize(pointer, bytes, PRELOAD_CALLER);
 }
 
 int posix_memalign(void **pointer, size_t alignment, size_t size) {

@@ -106,15 +106,14 @@ static void *publish_map(size_t size, int file) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-static tn_status publish_open(tn_watch *watch, const char *source, uint32_t room,
-                              tn_error *error) {
+static tn_status publish_open(tn_watch *watch, const char *source, uint32_t room, tn_error *error) {
     tn__watch_path((uint64_t)getpid(), source, watch->path);
     int file = publish_create(watch->path, tn__watch_size(room));
     if (file < 0 && errno == EEXIST)
         TN_FAIL(error, TN_E_INVALID, "this process publishes a table with the name %s already",
                 source);
-    if (file < 0) return tn__where(error, tn__fail_system(error, errno, "create it"), "%s",
-                                   watch->path);
+    if (file < 0)
+        return tn__where(error, tn__fail_system(error, errno, "create it"), "%s", watch->path);
     tn__watch_header *header = publish_map(tn__watch_size(room), file);
     close(file);
     if (header == NULL) {
@@ -228,8 +227,8 @@ static bool publish_is_empty(const tn_watch *watch, uint32_t row) {
     return true;
 }
 
-/* Returns a row for a new label: an unused one, or one whose label has no bytes. 0: there is
- * none. */
+/* Returns a row for a new label: an unused one, or one without bytes. 0: all rows are
+ * used. */
 static uint32_t publish_new_row(tn_watch *watch) {
     tn__watch_header *header = watch->header;
     if (header->row_count < header->room) return (uint32_t)header->row_count++;
@@ -248,8 +247,7 @@ static uint32_t publish_row(tn_watch *watch, const tn_watch_label *label) {
     publish_name(label, &name);
     uint32_t hash = publish_hash(&name), *head = &publish_heads(watch)[hash & watch->mask];
     for (uint32_t row = *head; row != 0; row = publish_next(watch)[row])
-        if (publish_hashes(watch)[row] == hash &&
-            publish_alike(&watch->rows[row].name, &name))
+        if (publish_hashes(watch)[row] == hash && publish_alike(&watch->rows[row].name, &name))
             return row;
     uint32_t row = publish_new_row(watch);
     if (row == 0) return 0;

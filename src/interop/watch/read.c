@@ -72,8 +72,8 @@ static tn_status read_check_sums(const tn__watch_header *header, const tn__watch
     for (uint64_t i = 0; i < header->row_count && fits; i++) {
         fits = tn__add(bytes, rows[i].bytes, &bytes) && tn__add(blocks, rows[i].blocks, &blocks);
         for (int m = 0; m < TN__WATCH_MOMENTS; m++)
-            fits = fits && tn__add(at[m],
-                                   tn__watch_at(header, &rows[i], (tn__watch_moment_id)m), &at[m]);
+            fits = fits &&
+                   tn__add(at[m], tn__watch_at(header, &rows[i], (tn__watch_moment_id)m), &at[m]);
     }
     fits = fits && bytes == header->bytes && blocks == header->blocks;
     for (int m = 0; m < TN__WATCH_MOMENTS; m++) fits = fits && at[m] == header->moments[m].bytes;
@@ -102,8 +102,8 @@ static tn_status read_row(const tn__watch_header *header, const tn__watch_row *f
 }
 
 /* Copies the steps that have ended, the oldest first. */
-static tn_status read_past(const tn__watch_header *header, tn__arena *arena,
-                           tn_watch_past **result, uint32_t *result_count, tn_error *error) {
+static tn_status read_past(const tn__watch_header *header, tn__arena *arena, tn_watch_past **result,
+                           uint32_t *result_count, tn_error *error) {
     uint64_t count = header->past_count < TN__WATCH_PAST ? header->past_count : TN__WATCH_PAST;
     tn_watch_past *past = tn__arena_array(arena, count + 1, sizeof *past);
     if (past == NULL) return tn__no_memory(error, "the steps of a table");
@@ -268,20 +268,20 @@ static tn_status read_file_table(int file, const tn_watch_view *view, tn__watch_
         status = read_once(file, &copy, &is_whole, error);
     }
     if (status == TN_OK)
-        status = read_table(copy.bytes, copy.size, view->pid, is_whole, symbols, arena, table,
-                            error);
+        status =
+            read_table(copy.bytes, copy.size, view->pid, is_whole, symbols, arena, table, error);
     tn__free(arena->context, copy.bytes, copy.room);
     return status;
 }
 
 /* --- the tables of a process ------------------------------------------------------------------ */
 
-typedef struct read_view { /* The record behind a view. */
+typedef struct read_view { /* The record of a view. */
     tn_watch_view view;    /* first: a pointer to one is a pointer to the other */
     tn_context context;
     tn__arena arena;
     char program[64];
-    char foreign[128]; /* a file of another user with the name of a table; "" if there is none */
+    char foreign[128]; /* a file of another user with the name of a table; "": not found */
     char names[READ_TABLES][TN__WATCH_SOURCE_MAX];
     uint32_t name_count;
     tn_watch_table *tables;
@@ -306,7 +306,7 @@ static tn_status read_names(read_view *view, tn_error *error) {
     return TN_OK;
 }
 
-/* Finds the owner of a process. If the process has ended, that is the user who asks. */
+/* Finds the owner of a process. If the process has ended, that is the present user. */
 static tn_status read_owner(read_view *view, uid_t *owner, tn_error *error) {
     char path[64];
     struct stat found;

@@ -36,10 +36,10 @@ void tn__watch_symbols_close(tn__watch_symbols *symbols) { (void)symbols; }
 #include <unistd.h>
 
 enum {
-    SYMBOLS_RANGES = 20000,    /* executable mappings that are remembered */
-    SYMBOLS_HEADERS = 4096,    /* program headers, and sections, of a file */
+    SYMBOLS_RANGES = 20000,      /* executable mappings that are remembered */
+    SYMBOLS_HEADERS = 4096,      /* program headers, and sections, of a file */
     SYMBOLS_FUNCTIONS = 4 << 20, /* functions of a file */
-    SYMBOLS_NAME = 200,        /* bytes of a name that are shown */
+    SYMBOLS_NAME = 200,          /* bytes of a name that are shown */
 };
 
 typedef struct symbols_function {
@@ -98,15 +98,15 @@ static void symbols_read_line(tn__watch_symbols *symbols, const char *line) {
     symbols_file file = {.descriptor = -1};
     char rights[5] = "";
     int path = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64 " %" SCNu64
-                     " %n",
+    if (sscanf(line,
+               "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64 " %" SCNu64 " %n",
                &range.first, &range.last, rights, &range.offset, &file.device_major,
                &file.device_minor, &file.inode, &path) < 7 ||
         path == 0 || line[path] != '/' || rights[2] != 'x' || range.last <= range.first)
         return;
     file.path = line + path;
-    bool is_next = symbols->range_count == 0 ||
-                   range.first >= symbols->ranges[symbols->range_count - 1].last;
+    bool is_next =
+        symbols->range_count == 0 || range.first >= symbols->ranges[symbols->range_count - 1].last;
     if (!is_next || symbols->range_count >= SYMBOLS_RANGES || !symbols_add_file(symbols, &file) ||
         !tn__reserve(symbols->arena->context, &symbols->ranges, &symbols->range_room,
                      symbols->range_count + 1, sizeof *symbols->ranges))
@@ -173,7 +173,8 @@ static void symbols_read_section(const tn_context *context, symbols_file *file,
     Elf64_Sym piece[512];
     uint64_t count = section->sh_size / sizeof *piece;
     for (uint64_t i = 0; i < count; i += sizeof piece / sizeof *piece) {
-        uint64_t some = count - i < sizeof piece / sizeof *piece ? count - i : sizeof piece / sizeof *piece;
+        uint64_t some =
+            count - i < sizeof piece / sizeof *piece ? count - i : sizeof piece / sizeof *piece;
         uint64_t offset = tn__add_sat(section->sh_offset, i * sizeof *piece);
         if (!symbols_read(file->descriptor, piece, (size_t)some * sizeof *piece, offset)) return;
         for (uint64_t k = 0; k < some; k++) {
@@ -182,8 +183,8 @@ static void symbols_read_section(const tn_context *context, symbols_file *file,
                 !tn__reserve(context, &file->functions, &file->function_room,
                              file->function_count + 1, sizeof *file->functions))
                 return;
-            file->functions[file->function_count++] = (symbols_function){
-                piece[k].st_value, piece[k].st_size, piece[k].st_name};
+            file->functions[file->function_count++] =
+                (symbols_function){piece[k].st_value, piece[k].st_size, piece[k].st_name};
         }
     }
 }
@@ -201,10 +202,10 @@ static void symbols_read_file(tn__watch_symbols *symbols, symbols_file *file) {
     Elf64_Ehdr header;
     file->is_read = true;
     file->descriptor = symbols_open_file(file);
-    if (file->descriptor < 0 ||
-        !symbols_read(file->descriptor, &header, sizeof header, 0) ||
+    if (file->descriptor < 0 || !symbols_read(file->descriptor, &header, sizeof header, 0) ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
+        header.e_ident[EI_DATA] !=
+            (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
         header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > SYMBOLS_HEADERS)
         return;
     file->segments = tn__arena_array(symbols->arena, header.e_phnum + 1u, sizeof *file->segments);
@@ -214,14 +215,14 @@ static void symbols_read_file(tn__watch_symbols *symbols, symbols_file *file) {
         return;
     file->segment_count = header.e_phnum;
     if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum > SYMBOLS_HEADERS) return;
-    Elf64_Shdr *sections =
-        tn__arena_array(symbols->arena, header.e_shnum + 1u, sizeof *sections);
+    Elf64_Shdr *sections = tn__arena_array(symbols->arena, header.e_shnum + 1u, sizeof *sections);
     if (sections == NULL || !symbols_read(file->descriptor, sections,
                                           header.e_shnum * sizeof *sections, header.e_shoff))
         return;
     const Elf64_Shdr *chosen = NULL;
     for (uint32_t i = 0; i < header.e_shnum; i++)
-        if (sections[i].sh_type == SHT_SYMTAB || (sections[i].sh_type == SHT_DYNSYM && chosen == NULL))
+        if (sections[i].sh_type == SHT_SYMTAB ||
+            (sections[i].sh_type == SHT_DYNSYM && chosen == NULL))
             chosen = &sections[i];
     if (chosen == NULL || chosen->sh_link >= header.e_shnum) return;
     file->strings = sections[chosen->sh_link].sh_offset;
@@ -244,7 +245,8 @@ static bool symbols_to_address(const symbols_file *file, uint64_t offset, uint64
     return false;
 }
 
-/* Finds the function at an address; NULL: there is none, or its name cannot be read. */
+/* Finds the function at an address; NULL: no symbol covers it, or its name cannot be
+ * read. */
 static const char *symbols_name(const tn__watch_symbols *symbols, const symbols_file *file,
                                 uint64_t address) {
     char name[SYMBOLS_NAME + 1];

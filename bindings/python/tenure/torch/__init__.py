@@ -1,4 +1,4 @@
-"""For PyTorch modules (1.13 or later): estimate their memory, train them within a budget, and watch who holds it.
+"""For PyTorch modules (1.13 or later): estimate their memory, train them within a budget, and watch its holders.
 
     >>> import tenure.torch
     >>> tenure.torch.estimate(module, inputs, optimizer="adam").total     # without computing anything

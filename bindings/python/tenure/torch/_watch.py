@@ -1,10 +1,10 @@
 """tenure.torch.watch: the present holders of the memory of eager PyTorch, by line, module and category.
 
 Operators are seen below autograd (TorchDispatchMode); each storage that one returns is counted until nothing refers to it.
-Hooks of the modules tell which of them runs. PyTorch does not report released storages. They are looked for when the count
+Hooks of the modules record which of them runs. PyTorch does not report released storages. They are looked for when the count
 would exceed the peak of the step, when the last look is a while ago, and when the table is read, so peaks are exact.
 
-Not counted: memory inside an operator (workspace), storages of sparse tensors, and what other threads compute.
+Not counted: memory inside an operator (workspace), storages of sparse tensors, and tensors that other threads compute.
 """
 import functools
 import os
@@ -45,7 +45,7 @@ class Watching(TorchDispatchMode):
         self._live: Dict[int, Storage] = {}
         self._labels: Dict[int, Tuple[str, str, str]] = {}  # (line, module, category)
         self._owners = {id(parameter): self._owner(name) for name, parameter in module.named_parameters()}
-        self._running: List[str] = []  # modules whose forward runs, the outermost first
+        self._running: List[str] = []  # names of the modules in their forward, the outermost first
         self._hooks: List[Any] = []
         self._step: Any = None
         self._updates = False  # the optimizer's step runs
@@ -159,7 +159,7 @@ class Watching(TorchDispatchMode):
         self._labels[key] = label
 
     def _known(self) -> Iterator[Tuple[Any, str, str]]:
-        """The tensors whose purpose is known, each with its module and category."""
+        """The tensors with a known purpose, each with its module and category."""
         for name, parameter in self.module.named_parameters():
             yield parameter, self._owner(name), "parameter"
             if parameter.grad is not None:
@@ -179,7 +179,7 @@ class Watching(TorchDispatchMode):
         self._next_look = time.monotonic() + LOOK_S
 
     def look(self) -> None:
-        """Finds released storages, and the tensors whose purpose is known."""
+        """Finds released storages, and the tensors with a known purpose."""
         self._sweep()
         seen = set()  # of parameters that share memory, the first one counts
         for tensor, module, category in self._known():
