@@ -6,6 +6,7 @@ processes that have no table, end, or are not what they were.
 import glob
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -167,6 +168,16 @@ def check_ends():
     program.end()
 
 
+def check_limits():
+    """Without room for the table, the program is told and runs on."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+    result = subprocess.run([family, "loop"], env=dict(os.environ, LD_PRELOAD=preload, TENURE_WATCH="1"), capture_output=True, text=True,
+                            preexec_fn=limit)
+    assert (result.returncode, result.stdout) == (0, "done\n"), result
+    assert result.stderr.count("TENURE_WATCH: /dev/shm/tenure-watch-") == 1 and "File too large" in result.stderr, result.stderr
+
+
 def check_options():
     for arguments, words in (((), "PID"), ((1, 2), "too many"), ((1, "--every", "0s"), "above 0"), ((1, "--by", "colour"), "line"),
                              ((1, "--rows", "0"), "rows"), ((1, "-o", "log.txt"), ".jsonl"), ((1, "-o", "/nowhere/a.jsonl"), "nowhere"),
@@ -180,4 +191,5 @@ check_steady()
 check_torch()
 check_processes()
 check_ends()
+check_limits()
 check_options()

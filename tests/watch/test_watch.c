@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -528,6 +529,54 @@ static void an_address_becomes_a_function(void **state) {
     tn_watch_destroy(watch);
 }
 
+/* Files of code with random damage, mapped as code: the reader reads them without a crash, and names
+ * either a function or an address. */
+static void a_damaged_file_of_code_is_harmless(void **state) {
+    (void)state;
+    enum { FILE_MOST = 8 << 20 };
+    char path[] = "/tmp/tenure-code-XXXXXX";
+    char *bytes = malloc(FILE_MOST), *damaged = malloc(FILE_MOST);
+    int self = open("/proc/self/exe", O_RDONLY), file = mkstemp(path);
+    ssize_t got = read(self, bytes, FILE_MOST);
+    assert_true(bytes != NULL && damaged != NULL && file >= 0 && got > 10000);
+    size_t size = (size_t)got;
+    void *code = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+    if (code == MAP_FAILED) skip(); /* /tmp may be mounted without the right to execute */
+    tn_watch *watch = publish("damage", 0);
+    tn__random random = {11};
+    tn_watch_block blocks[8];
+    for (uint64_t i = 0; i < 8; i++) {
+        uint64_t address = (uintptr_t)code + 1 + tn__random_below(&random, size);
+        tn_watch_alloc(watch, &(tn_watch_label){.address = address}, 1, &blocks[i]);
+    }
+    for (uint32_t i = 0; i < case_count(300, 30); i++) {
+        memcpy(damaged, bytes, size);
+        for (uint64_t n = tn__random_below(&random, 12); n > 0; n--) {
+            /* the header of the file, of its segments, or of its sections at the end */
+            uint64_t at = tn__random_below(&random, 2) == 0
+                              ? tn__random_below(&random, 800)
+                              : size - 1 - tn__random_below(&random, 3000);
+            damaged[at] = (char)tn__random_next(&random);
+        }
+        size_t kept = i % 5 == 0 ? (size_t)tn__random_below(&random, size) : size;
+        assert_true(pwrite(file, damaged, kept, 0) == (ssize_t)kept);
+        assert_int_equal(ftruncate(file, (off_t)kept), 0);
+        tn_watch_view *view;
+        assert_ok(tn_watch_read(0, NULL, &view, &failure));
+        for (uint32_t k = 0; k < view->tables[0].row_count; k++)
+            assert_true(strlen(view->tables[0].rows[k].line) < 300 &&
+                        strstr(view->tables[0].rows[k].module, "tenure-code-") != NULL);
+        tn_watch_view_release(view);
+    }
+    tn_watch_destroy(watch);
+    munmap(code, size);
+    unlink(path);
+    close(self);
+    close(file);
+    free(bytes);
+    free(damaged);
+}
+
 /* --- readers beside a writer ------------------------------------------------------------------ */
 
 static bool is_over;
@@ -587,6 +636,7 @@ int main(void) {
         cmocka_unit_test(random_damage_is_harmless),
         cmocka_unit_test(reading_without_memory_changes_nothing),
         cmocka_unit_test(an_address_becomes_a_function),
+        cmocka_unit_test(a_damaged_file_of_code_is_harmless),
         cmocka_unit_test(a_reader_gets_consistent_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

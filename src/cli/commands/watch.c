@@ -2,7 +2,8 @@
  * again.
  *
  * The process publishes tables (tenure/watch.h). Each refresh reads all of them. A step of the
- * program is marked if its peak exceeds the peaks of all steps before. This includes steps that began and ended between two refreshes, because the tables remember the last steps.
+ * program is marked if its peak exceeds the peaks of all steps before. This includes steps that
+ * began and ended between two refreshes, because the tables remember the last steps.
  */
 #include "base/base.h"
 #include "cli/answer/facts.h"

@@ -2,9 +2,9 @@
  * the next allocator for all other blocks.
  *
  * Settings come from the environment and are read once; docs/preload.md explains them: TENURE_POOL,
- * TENURE_BUDGET, TENURE_LEAST, TENURE_TRACE, TENURE_WATCH, TENURE_STATS. Without a budget, a request that does
- * not fit into the range goes to the next allocator. With a trace, TENURE_TRACE_FIRST is set for
- * the processes that this one starts.
+ * TENURE_BUDGET, TENURE_LEAST, TENURE_TRACE, TENURE_WATCH, TENURE_STATS. Without a budget, a
+ * request that does not fit into the range goes to the next allocator. With a trace,
+ * TENURE_TRACE_FIRST is set for the processes that this one starts.
  *
  * Threads: all functions may be called by any thread. One lock protects everything. fork takes it,
  * so that the child finds the pool in a consistent state.

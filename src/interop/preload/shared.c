@@ -51,7 +51,7 @@ void tn__pool_print(tn_pool *pool, const char *what) {
                 lesson.period != 0 ? tn_size_format(lesson.height, height) : "none");
 }
 
-/* --- the table of holders ---------------------------------------------------------------------- */
+/* --- the table of holders --------------------------------------------------------------------- */
 
 enum {
     WATCHED_PATIENCE = 4, /* repetitions after which a step is recognised */

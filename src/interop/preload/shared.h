@@ -25,7 +25,7 @@ bool tn__size_setting(const char *name, uint64_t *bytes);
  * served. */
 void tn__pool_print(tn_pool *pool, const char *what);
 
-/* --- the table of holders ---------------------------------------------------------------------- */
+/* --- the table of holders --------------------------------------------------------------------- */
 
 /* A published table of holders (tenure/watch.h), and the search for the steps of the program. A
  * step is an iteration: requests that repeat with the same sizes and streams. Unlike the pool

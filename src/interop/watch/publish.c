@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,6 +84,13 @@ static bool publish_is_name(const char *source) {
     return true;
 }
 
+/* Whether a file may have this size. Beyond the limit of the process, the system would send it a
+ * signal that ends it. */
+static bool publish_may_have(size_t size) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= size;
+}
+
 /* Creates the file with all its memory; -1 and errno if it cannot be created. A file with its name
  * that this process has not mapped was left over, and is replaced. */
 static int publish_create(const char *path, size_t size) {
@@ -92,7 +100,7 @@ static int publish_create(const char *path, size_t size) {
         unlink(path) == 0)
         file = open(path, flags, 0600);
     if (file < 0) return -1;
-    int failed = posix_fallocate(file, 0, (off_t)size);
+    int failed = publish_may_have(size) ? posix_fallocate(file, 0, (off_t)size) : EFBIG;
     if (failed == 0) return file;
     close(file);
     unlink(path);

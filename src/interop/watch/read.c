@@ -243,8 +243,8 @@ static tn_status read_once(int file, read_file *copy, bool *is_whole, tn_error *
     return TN_OK;
 }
 
-/* Opens the table at a path. Fails if it is not a file that only its user can change, with E_OUTSIDE
- * if it belongs to another user. *file is -1 if it could not be opened. */
+/* Opens the table at a path. Fails if other users can change the file, with E_OUTSIDE if it belongs
+ * to another user. *file is -1 if it could not be opened. */
 static tn_status read_open(const char *path, uid_t owner, int *file, tn_error *error) {
     struct stat found;
     *file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);

@@ -2,7 +2,8 @@
 
 Operators are seen below autograd (TorchDispatchMode); each storage that one returns is counted until nothing refers to it.
 Hooks of the modules record which of them runs. PyTorch does not report released storages. They are looked for when the count
-would exceed the peak of the step, when the last look is a while ago, and when the table is read, so peaks are exact.
+would exceed the peak of the step, so that they do not raise it; when the last look is a while ago; and when the table is
+read.
 
 Not counted: memory inside an operator (workspace), storages of sparse tensors, and tensors that other threads compute.
 """
