@@ -529,7 +529,7 @@ static void an_address_becomes_a_function(void **state) {
     tn_watch_destroy(watch);
 }
 
-/* Files of code with random damage, mapped as code: the reader reads them without a crash, and names
+/* Files of code with random damage, mapped as code: the reader survives them, and names
  * either a function or an address. */
 static void a_damaged_file_of_code_is_harmless(void **state) {
     (void)state;

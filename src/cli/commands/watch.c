@@ -350,6 +350,12 @@ static void watch_add_steps(cli_answer *answer, const tn_watch_table *table, uin
 
 /* --- one refresh --- */
 
+/* Whether each refresh replaces the one before on a terminal. */
+static bool watch_is_screen(const watch_arguments *arguments) {
+    return !arguments->json && !arguments->once && !cli_tone_asked().brief &&
+           isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
+}
+
 static tn_status watch_add_table(watch_arguments *arguments, cli_answer *answer,
                                  const tn_watch_view *view, const tn_watch_table *table,
                                  tn_error *error) {
@@ -374,7 +380,9 @@ static tn_status watch_add_table(watch_arguments *arguments, cli_answer *answer,
                      table->dropped);
     if (!table->is_exact)
         cli_add_line(answer, "note", "the table changed while it was read; sums may differ");
-    watch_add_steps(answer, table, seen != NULL ? seen->step : 0);
+    /* on a screen, marks stay as long as the table has them */
+    bool has_screen = cli_answer_table(answer) != NULL && watch_is_screen(arguments);
+    watch_add_steps(answer, table, seen != NULL && !has_screen ? seen->step : 0);
     tn_status status = watch_add_rows(arguments, answer, table, error);
     cli_answer_close(answer);
     return status;
@@ -410,11 +418,6 @@ static tn_status watch_print(watch_arguments *arguments, const tn_watch_view *vi
     if (status == TN_OK) status = cli_answer_write(&answer, file, error);
     (void)fflush(file);
     return status;
-}
-
-static bool watch_is_screen(const watch_arguments *arguments) {
-    return !arguments->json && !arguments->once && !cli_tone_asked().brief &&
-           isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
 }
 
 /* Prints a refresh: on a terminal in place of the one before, otherwise after an empty line. */
