@@ -352,7 +352,8 @@ static void watch_add_steps(cli_answer *answer, const tn_watch_table *table, uin
 
 /* Whether each refresh replaces the one before on a terminal. */
 static bool watch_is_screen(const watch_arguments *arguments) {
-    return !arguments->json && !arguments->once && !cli_tone_asked().brief &&
+    const cli_tone tone = cli_tone_asked();
+    return !arguments->json && !arguments->once && !tone.brief && !tone.quiet &&
            isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
 }
 

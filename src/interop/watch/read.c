@@ -105,7 +105,7 @@ static tn_status read_row(const tn__watch_header *header, const tn__watch_row *f
 static tn_status read_past(const tn__watch_header *header, tn__arena *arena, tn_watch_past **result,
                            uint32_t *result_count, tn_error *error) {
     uint64_t count = header->past_count < TN__WATCH_PAST ? header->past_count : TN__WATCH_PAST;
-    tn_watch_past *past = tn__arena_array(arena, count + 1, sizeof *past);
+    tn_watch_past *past = tn__arena_array(arena, (size_t)count + 1, sizeof *past);
     if (past == NULL) return tn__no_memory(error, "the steps of a table");
     for (uint64_t i = 0; i < count; i++) {
         const tn__watch_past *from =
@@ -161,7 +161,7 @@ static tn_status read_table(const void *bytes, size_t size, uint64_t pid, bool i
     TN_TRY(read_check_header(header, size, pid, error));
     const tn__watch_row *rows = (const tn__watch_row *)(const void *)(header + 1);
     if (is_whole) TN_TRY(read_check_sums(header, rows, error));
-    tn_watch_row *out = tn__arena_array(arena, header->row_count, sizeof *out);
+    tn_watch_row *out = tn__arena_array(arena, (size_t)header->row_count, sizeof *out);
     if (out == NULL) return tn__no_memory(error, "the rows of a table");
     for (uint64_t i = 0; i < header->row_count; i++)
         TN_TRY(read_row(header, &rows[i], i == 0, arena, &out[i], error));
