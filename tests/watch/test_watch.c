@@ -263,6 +263,11 @@ static void a_table_that_was_left_over_is_replaced_and_not_read(void **state) {
     assert_true(file >= 0 && write(file, "left", 4) == 4);
     close(file);
     assert_int_equal(tn_watch_read(0, NULL, &view, &failure), TN_E_UNKNOWN);
+    tn_watch *longer = publish("left-longer", 0); /* its path begins with that of the other */
+    assert_ok(tn_watch_read(0, NULL, &view, &failure));
+    assert_int_equal(view->table_count, 1);
+    tn_watch_view_release(view);
+    tn_watch_destroy(longer);
     tn_watch *watch = publish("left", 0);
     assert_ok(tn_watch_read(0, NULL, &view, &failure));
     struct stat found;

@@ -57,16 +57,18 @@ void tn__watch_path(uint64_t pid, const char *source, char path[128]) {
 }
 
 bool tn__watch_is_mapped(uint64_t pid, const char *path, bool otherwise) {
-    char text[4096];
-    size_t length = strlen(path), kept = 0;
+    char text[4096], line[130];
+    size_t kept = 0;
     bool found = false;
+    /* the path ends the line of its mapping; that of a removed file has more words */
+    size_t length = (size_t)snprintf(line, sizeof line, "%.127s\n", path);
     snprintf(text, sizeof text, "/proc/%llu/maps", (unsigned long long)pid);
     int file = open(text, O_RDONLY | O_CLOEXEC);
     if (file < 0) return otherwise;
     for (ssize_t got; !found && (got = read(file, text + kept, sizeof text - kept)) > 0;) {
         size_t size = kept + (size_t)got;
-        found = memmem(text, size, path, length) != NULL;
-        kept = size < length ? size : length; /* the path may go on in the next piece */
+        found = memmem(text, size, line, length) != NULL;
+        kept = size < length ? size : length; /* the line may go on in the next piece */
         memmove(text, text + size - kept, kept);
     }
     close(file);
