@@ -232,8 +232,8 @@ def watch(module: torch.nn.Module, optimizer: Optional[Any] = None, *, source: s
     optimizer  a torch optimizer: its state is named, and each call of its `step` ends a step. None: call watch.step()
     source     name of the table
 
-    Categories: parameter, buffer, gradient, optimizer_state, input, activation (made in a forward pass that records
-    gradients), other. The line of a tensor is the innermost line of the program outside of torch.
+    Categories: parameter, buffer, gradient, optimizer_state, input (a positional argument of the module), activation (made
+    in a forward pass that records gradients), other. The line of a tensor is the innermost line of the program outside of torch.
 
     Errors: tenure.Error if the table cannot be published (Linux only).
     """
