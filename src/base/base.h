@@ -102,7 +102,7 @@ tn_context tn__context(const tn_context *context);
 
 /* returns NULL if memory is exhausted; size 0 counts as 1 */
 void *tn__alloc(const tn_context *context, size_t size);
-/* returns zeroed memory; checks that count * item does not overflow */
+/* returns zeroed memory; NULL if memory is exhausted or count * item overflows */
 void *tn__alloc_array(const tn_context *context, size_t count, size_t item);
 /* Frees a block. `size` must be the size with which the block was allocated. */
 void tn__free(const tn_context *context, void *pointer, size_t size);
@@ -246,7 +246,8 @@ bool tn__has_suffix(const char *path, const char *suffix);
 typedef struct tn__new_file {
     int descriptor, slot;
     const char *path; /* borrowed */
-    char *beside;     /* temporary name of the file; NULL: the file has no name yet */
+    /* owned buffer for the temporary name of the file, which has this name if `named` is set */
+    char *beside;
     size_t room;
     bool named;
 } tn__new_file;
