@@ -6,8 +6,8 @@
  * instruction that it may wait for is known, and events need not be sorted by time. Streams and
  * links are the lanes of the clock (clock.h).
  *
- * Cost: O(instructions + buffers); with signals O(signals log signals) more, and that of
- * tn_occupancy_live for events.
+ * Cost: O(instructions depth + regions^2 + buffers), where depth is the nesting of regions; with
+ * signals O(signals log signals) more, and that of tn_occupancy_live for events.
  */
 #include <tenure/program.h>
 
@@ -26,7 +26,7 @@
  *   turns      out [instructions]; 0: in a branch that is not taken
  *   guesses    out: operators with a branch or turns that are not known before the run
  *
- * Errors: E_NO_MEMORY. Cost: O(instructions depth + regions log regions).
+ * Errors: E_NO_MEMORY. Cost: O(instructions depth + regions^2).
  */
 static tn_status simulate_count_turns(const tn_program *program, uint64_t *durations,
                                       uint64_t *turns, uint32_t *guesses, tn__arena *arena,

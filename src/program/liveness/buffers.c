@@ -326,7 +326,8 @@ tn_status tn__buffers_assign(liveness_state *liveness) {
  *
  * A large rigid buffer is harder to place than small ones, so the arena may grow nevertheless.
  *
- * Cost: O(inputs^2 + members) per concatenation; buffers with many members are left alone.
+ * Cost: for each pair of inputs in two buffers, the product of the numbers of members of these
+ * buffers; buffers with many members are left alone.
  * Source: memory-efficient DenseNet (Pleiss et al., 2017) shares concatenations by hand.
  */
 
