@@ -29,7 +29,8 @@
 #define ONNX_EXPANSION_MIN (UINT64_C(1) << 20)
 /* bytes of functions that may be read repeatedly, per byte of the file */
 #define ONNX_EXPANSION_FACTOR 64u
-/* limit of floating-point elements that are read from a small tensor; see onnx_tensor.c */
+/* limit of the elements that are read from a small tensor of floats or narrow integers; see
+ * onnx_tensor.c */
 #define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)
 
 /* --- the schema: field numbers and wire types --- */

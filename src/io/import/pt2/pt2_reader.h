@@ -5,7 +5,8 @@
  *   pt2_sizes.c      symbols and their values, sizes as expressions
  *   pt2_program.c    the values of the program: sizes, storages that values share, last readers
  *   pt2_node.c       arguments of a node, and operators added to the graph
- *   pt2_lower.c      PyTorch's operators as ONNX's: the table, arithmetic, products, windows
+ *   pt2_lower.c      PyTorch's operators as ONNX's: arithmetic, products, windows, normalisations,
+ *                    attention
  *   pt2_move.c       the rules of operators that move elements, reduce or create tensors
  *
  * The JSON of the program stays in memory until the graph is complete; names are borrowed from it.
@@ -42,7 +43,8 @@ typedef struct pt2_value { /* a tensor of the program */
     bool known, given; /* known: already defined; given: an input, a parameter or a constant */
     /* output: is a result of the program; changed: its storage is written in place */
     bool output, changed;
-    /* the matrix whose transpose this value is, while no Transpose was added; else PT2_NONE */
+    /* number of the matrix whose transpose this value is, as long as no operator Transpose was
+     * added for it; otherwise PT2_NONE */
     uint32_t transposed;
     tn_tensor_id id; /* its tensor of the graph; TN_NONE: none yet */
 } pt2_value;
