@@ -1,9 +1,9 @@
 /* op.h - the rules that describe an operator to the planner, and the functions to write them.
  *
  * An operator is ONE entry of a family's table in ops/<folder>/<family>.c: shape, value folding,
- * cost, workspace, in-place and view rule together. The driver (infer.c) walks the graph in
- * topological order, calls `shape`, then `fold` if small values are wanted, merges the result
- * with the shapes that the file states, and reports contradictions. A rule only decides: it
+ * cost, workspace, in-place, views, parts and gradient together. The driver (infer.c) walks the
+ * graph in topological order, calls `shape`, then `fold` if small values are wanted, merges the
+ * result with the shapes that the file states, and reports contradictions. A rule only decides: it
  * allocates no memory of its own, never reads other operators, and never recurses.
  */
 #ifndef TN_GRAPH_OP_H
@@ -105,7 +105,7 @@ typedef struct tn_op_rule {
     uint32_t flops_per; /* operations per output element, if `flops` is NULL */
 
     /* Bit i: output 0 may overwrite input i, if both have equal bytes and element sizes (the caller
-     * checks this). Other outputs never overwrite an input. */
+     * checks this). Not read if `inplace_of` is set. */
     uint64_t inplace;
     /* Returns a bit set as in `inplace`, for output `output`, if it depends on
      * attributes or shapes (broadcasting); otherwise NULL. The caller also checks that the bytes

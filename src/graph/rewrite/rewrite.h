@@ -77,7 +77,8 @@ typedef struct tn__rewrite {
 } tn__rewrite;
 
 /* --- making a draft of a graph and a graph of a draft: rewrite.c --- */
-/* Fills a draft, in which `graph`, `context`, `keep`, `error` and the arena are already set. */
+/* Fills a draft, in which `graph`, `context`, `keep_ids`, `keep_ops`, `error` and the arena are
+ * already set. */
 tn_status tn__draft_begin(tn__draft *draft);
 /* Makes an inferred graph of the draft. */
 tn_status tn__draft_graph(tn__draft *draft, tn_graph **graph);

@@ -78,7 +78,9 @@ typedef struct tn__cuts {
     tn__cut *strips;  /* [tensors of graph] sequence-parallel cuts; blocks 0: the tensor is whole */
     bool *stripped;   /* [operators of graph] true: the operator works on sequence-parallel cuts */
     uint64_t between; /* bytes of the tensors that have sequence-parallel cuts, before cutting */
-    uint64_t parameters; /* bytes of all trained parameters, and of the cut ones, before cutting */
+    /* before cutting: `parameters`: bytes of all trained parameters; `cut`: bytes of those of them
+     * that are cut */
+    uint64_t parameters;
     uint64_t cut;
     /* why the largest uncut part stays whole; NULL: it is too small for a message */
     const char *whole;

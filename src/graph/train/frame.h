@@ -261,11 +261,12 @@ tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
 /* mixed.c: repeats casts in the backward pass. It is called after that pass was added, with the
  * main block in the order of the step. */
 tn_status tn__train_recompute(tn__train *it);
-/* update.c: adds the inputs for learning rate and step number; completes the gradient of one
- * parameter; adds the parameter's update. */
+/* update.c: tn__train_inputs adds the inputs for learning rate and step number, tn__train_complete
+ * completes the gradient of one parameter, tn__train_update adds the parameter's update. */
 tn_status tn__train_inputs(tn__train *it);
-/* buckets.c: called when the gradient of one parameter, or every gradient, is complete. If updates
- * run at once, the parameter is updated when its bucket is complete. */
+/* buckets.c: tn__train_arrived is called when the gradient of one parameter is complete,
+ * tn__train_arrived_all when all gradients are. If updates run at once, a parameter is updated when
+ * its bucket is complete. */
 tn_status tn__train_arrived(tn__train *it, uint32_t parameter);
 tn_status tn__train_arrived_all(tn__train *it);
 tn_status tn__train_complete(tn__train *it, uint32_t parameter);

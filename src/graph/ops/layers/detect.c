@@ -1,5 +1,5 @@
-/* detect.c - operators with outputs of data-dependent size, as far as that can be bounded, and the
- * losses.
+/* detect.c - NonMaxSuppression, whose output has a data-dependent size that is bounded here, and
+ * the losses.
  *
  * NonMaxSuppression selects at most max_output_boxes_per_class boxes per batch element and class,
  * never more than there are.
