@@ -114,7 +114,8 @@ bool tn__statics_next(const tn__statics *statics, tn__static_cursor *at, tn__sta
  * memory. */
 typedef struct tn__contents_source {
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
-                      /* NULL: there is no source; else as tn_engine_options.read */
+                      /* `read` NULL: there is no source; otherwise it is called as
+                       * tn_engine_options.read is */
                       uint64_t size, tn_error *error);
     void *self;
     void (*told)(void *listener, tn_tensor_id tensor, uint64_t bytes);

@@ -8,7 +8,7 @@
  *
  * Choice. oneDNN lists its implementations with the best first, but it lists "gemm" before some
  * that allocate nothing. If it has nothing better, it also offers reference loops ("ref") that are
- * about 200 times slower. These are refused, because our own loops are no slower.
+ * much slower. These are refused, because our own loops are no slower.
  *
  * Threads. OpenMP stores the number of threads per calling thread, so each run sets it. A run holds
  * the library's lock, because two threads may run two engines that share kernels.

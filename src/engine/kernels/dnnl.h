@@ -25,7 +25,7 @@ typedef struct tn__dnnl tn__dnnl;
 
 /* Loads oneDNN and prepares it for `threads` threads (0 means 1). Errors: E_UNSUPPORTED (not
  * installed, or a version that this code does not support; the message names the package to
- * install), E_NO_MEMORY. Cost: some 10 ms at the first call in a process. */
+ * install), E_NO_MEMORY. Cost: that of loading a shared library, at the first call in a process. */
 tn_status tn__dnnl_open(const tn_context *context, uint32_t threads, tn__dnnl **library,
                         tn_error *error);
 void tn__dnnl_close(tn__dnnl *library); /* call it after all states are released; accepts NULL */
