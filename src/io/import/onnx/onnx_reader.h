@@ -291,7 +291,8 @@ tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending);
 
 /* onnx_node.c */
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node);
-/* Sets the place of an error to "node 'prefix/name' (Type)". */
+/* Sets the place of an error to "node 'prefix/name' (Type)", or to "node of 'prefix/output' (Type)"
+ * if the node has no name. */
 tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const onnx_scope *scope,
                               const onnx_node *node);
 /* Writes the ids of a node's inputs and then its outputs to reader->ids. */

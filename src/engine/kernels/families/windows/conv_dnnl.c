@@ -474,7 +474,8 @@ static tn_status back_read(const tn_kernel_setup *setup, back_plan *plan) {
     return conv_weights_desc(library, dw, false, group, &plan->dw);
 }
 
-/* Finds the best implementation. `dw`: format of the gradient; NULL: oneDNN chooses it. */
+/* Finds the best implementation. `given`: x and dy have the formats of the operands; otherwise
+ * oneDNN chooses them. `wanted`: format of the gradient of the weights; NULL: oneDNN chooses it. */
 static tn_status back_choose(const tn__dnnl *library, const back_plan *plan,
                              const conv_piece *piece, bool given, const dnnl_memory_desc_t *wanted,
                              dnnl_primitive_desc_t *chosen, uint32_t *rank) {
