@@ -35,7 +35,7 @@ typedef struct tn__on_demand {
     tn_engine *engine;
     tn__lists accesses;         /* [steps] the buffers that a step accesses */
     tn__lists lives;            /* [buffers] the live ranges in a buffer */
-    tn__on_demand_body *bodies; /* [bodies] */
+    tn__on_demand_body *bodies; /* [buffers] the state of each buffer */
     uint32_t steps, step;
     uint64_t now; /* number of the current step, counted over all runs */
     double start_s;

@@ -43,7 +43,7 @@ typedef struct simulate_events {
     /* count: number of buffers. begin, end: index of the next buffer in `begins` and in `ends` */
     uint32_t count, begin, end;
     uint32_t *named; /* [buffers] the live range that names the buffer, or TN_NONE */
-    bool *there;     /* [buffers] */
+    bool *there;     /* [buffers] true: the begin of the buffer was reported, and its end was not */
 } simulate_events;
 
 #define SIMULATE_PS 1e12
@@ -319,7 +319,7 @@ typedef struct turns_state {
     uint64_t *durations, *turns, *totals;
     /* the regions, sorted by length, so that inner regions come before outer ones */
     tn__sort_item *order;
-    bool *done; /* [regions] */
+    bool *done; /* [regions] true: the total time of the region is known */
 } turns_state;
 
 /* Whether a condition is known to be true: it is absent, or its value is known to be true. */

@@ -92,7 +92,7 @@ void tn__packed_expand(const uint8_t *bytes, uint64_t at, uint64_t count, uint32
 /* A row of unsigned 4-bit numbers, divided into blocks that have a scale and a zero point each. */
 typedef struct tn__packed_row {
     const uint8_t *bytes;
-    const float *scales, *zeros; /* [blocks] */
+    const float *scales, *zeros; /* [blocks] scale and zero point of each block */
     /* `blocks`: number of blocks; `block`: numbers in a block, a multiple of 2 * TN__DOT_BYTES */
     uint64_t blocks, block;
 } tn__packed_row;

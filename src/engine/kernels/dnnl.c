@@ -414,8 +414,8 @@ typedef struct dnnl_bound {
 typedef struct dnnl_step {
     struct dnnl_step *next;
     dnnl_primitive_t primitive;
-    dnnl_exec_arg_t *args; /* [count] */
-    dnnl_bound *bound;     /* [count] */
+    dnnl_exec_arg_t *args; /* [count] the memory objects, as oneDNN takes them */
+    dnnl_bound *bound;     /* [count] the same, with the operand or scratch memory of each */
     uint32_t count, room;
     dnnl_memory_t pad; /* scratchpad of the primitive; NULL: it needs none */
 } dnnl_step;

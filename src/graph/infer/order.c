@@ -24,7 +24,7 @@ typedef struct order_work {
     tn_error *error;
     tn__arena arena;    /* owns all lists except the edges, which grow */
     uint32_t *position; /* [ops] position in the block's list */
-    bool *unsorted;     /* [blocks] */
+    bool *unsorted;     /* [blocks] true: the block is out of order */
     bool any_unsorted;
     order_edge *edges; /* edges of all blocks; collected only if a block is out of order */
     size_t edge_room, edge_count;

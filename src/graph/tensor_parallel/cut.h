@@ -41,8 +41,8 @@ typedef struct tn__cut_use { /* one use of a tensor as an operand of an operator
 
 /* A class of cuts: cuts of several tensors that must be applied together. */
 typedef struct tn__class {
-    tn_tensor_id *tensors; /* [count] */
-    tn__cut *cuts;         /* [count] */
+    tn_tensor_id *tensors; /* [count] the tensors that are cut */
+    tn__cut *cuts;         /* [count] the cut of each of them */
     uint32_t count;
     tn_op_id *ops; /* [op_count] the operators that work on parts */
     uint32_t op_count;

@@ -138,7 +138,7 @@ typedef struct tn__train {
     /* [parts][once] for each pipeline part: the gradients of tensors that all micro-batches share,
      * summed within the part; TN_NONE: none yet */
     tn_tensor_id *partial;
-    tn_round *round_list; /* [rounds] */
+    tn_round *round_list; /* [rounds] labels, loss and correct predictions of each micro-batch */
 } tn__train;
 
 /* parameters.c: whether a tensor is a parameter of the model. */

@@ -43,7 +43,7 @@ typedef struct buffers_state {
     /* [ranges] for a root: list of all members of its buffer, including those that are no longer
      * live */
     uint32_t *all;
-    uint32_t *all_next; /* [ranges] */
+    uint32_t *all_next; /* [ranges] next member in the list `all`, RANGE_NONE at the end */
     uint32_t *size;     /* [ranges] for a root: number of members of its buffer */
     /* [ranges] last step at which an operator writes into the source of this alias; 0: no operator
      * does */

@@ -65,7 +65,7 @@ typedef struct happens_maker {
     /* [steps + 1] index of the first edge that ends at each step; valid after the edges are
      * sorted */
     uint32_t *first;
-    uint32_t *length; /* [chains] */
+    uint32_t *length; /* [chains] number of steps in each chain so far */
     size_t length_room;
     size_t numbers, most; /* number of clock entries stored so far, and their limit */
 } happens_maker;

@@ -10,7 +10,7 @@
 typedef struct tn__happens {
     const tn_context *context;
     uint32_t count, chain_count;
-    uint32_t *chain, *index; /* [count] */
+    uint32_t *chain, *index; /* [count] the chain of each instruction, and its place in the chain */
     uint32_t *width;  /* [count] number of chains when the clock of this instruction was made */
     uint32_t **clock; /* [count][width] the clocks; chains that were opened later count as 0 */
     /* [count] the APPLY that ends the control flow around the instruction, or the instruction

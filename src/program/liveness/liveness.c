@@ -532,7 +532,7 @@ typedef struct intervals_state {
     /* [steps] first step of the same chain, from this one on, that defines a live range; or
      * RANGE_NONE */
     uint32_t *from;
-    uint32_t *last; /* [ranges] */
+    uint32_t *last; /* [ranges] end of the interval that replaces each live range */
 } intervals_state;
 
 static bool intervals_make(intervals_state *state, uint8_t **defines) {

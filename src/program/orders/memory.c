@@ -43,7 +43,7 @@ typedef struct memory_state {
     uint64_t state_limit; /* limit of the states that the complete search may visit */
     /* true: among orders with the best peak, one with low memory at other steps is preferred */
     bool lean;
-    uint32_t *best, *order, *spare; /* [nodes] */
+    uint32_t *best, *order, *spare; /* [nodes] the best order, the current one, working memory */
     uint8_t *inside;
     uint64_t *costs;
     uint64_t peak, bound; /* peak of the best order, and the lower bound of all orders */

@@ -25,10 +25,11 @@ typedef struct verify_state {
 
     /* verify.c */
     uint32_t *region_at; /* [steps] the innermost region around the step, or VERIFY_NONE */
-    uint32_t *around;    /* [regions] the innermost region around the region */
-    uint32_t *own;       /* [regions] the APPLY of the operator to which the region belongs */
-    uint32_t *of_op;     /* [operators] first region of the operator */
-    uint32_t *next;      /* [regions] next region of the same operator */
+    /* [regions] the innermost region around the region, or VERIFY_NONE; not set for empty regions */
+    uint32_t *around;
+    uint32_t *own;   /* [regions] the APPLY of the operator to which the region belongs */
+    uint32_t *of_op; /* [operators] first region of the operator, or VERIFY_NONE */
+    uint32_t *next;  /* [regions] next region of the same operator, or VERIFY_NONE */
     /* [sorted_count] regions that have instructions, sorted by first step, outer regions before
      * inner ones */
     uint32_t *sorted;

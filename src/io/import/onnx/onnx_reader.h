@@ -209,7 +209,7 @@ typedef struct onnx_reader {
     tn_attr *attrs;
     size_t attr_room;
     tn__text text[3];
-    int64_t *ints; /* [TN_VALUE_MAX] */
+    int64_t *ints; /* [TN_VALUE_MAX] values of a small tensor, as `floats` */
     double floats[ONNX_FLOATS_MAX];
 } onnx_reader;
 

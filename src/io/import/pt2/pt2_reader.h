@@ -27,7 +27,7 @@ typedef struct pt2_value { /* a tensor of the program */
     const char *name;      /* name in the program */
     const char *shown; /* name in the graph: a parameter has the name that the module gives it */
     const char *device;
-    const int64_t *shape, *strides; /* [rank] */
+    const int64_t *shape, *strides; /* [rank] extents, and strides in elements */
     uint32_t rank;
     tn_dtype dtype;
     tn_kind kind;

@@ -23,7 +23,7 @@
 
 /* A tensor of the file. Tensors are numbered across all subgraphs. */
 typedef struct tflm_tensor {
-    const int64_t *shape; /* [rank] */
+    const int64_t *shape; /* [rank] extents */
     uint32_t rank;
     tn_dtype dtype;
     uint32_t channels; /* number of scales of the tensor's quantisation; 0: it is not quantised */
