@@ -25,7 +25,7 @@ typedef struct verify_state {
 
     /* verify.c */
     uint32_t *region_at; /* [steps] the innermost region around the step, or VERIFY_NONE */
-    /* [regions] the innermost region around the region, or VERIFY_NONE; not set for empty regions */
+    /* [regions] the innermost region around the region, or VERIFY_NONE; not set if it is empty */
     uint32_t *around;
     uint32_t *own;   /* [regions] the APPLY of the operator to which the region belongs */
     uint32_t *of_op; /* [operators] first region of the operator, or VERIFY_NONE */
