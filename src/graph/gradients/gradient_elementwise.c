@@ -3,7 +3,7 @@
  *
  * A sum or a reshape keeps nothing. Relu keeps its output, which the next operator usually keeps
  * anyway; it keeps nothing if a maximum pool follows that stores the index of its maximum. The
- * sections below say what other operators keep.
+ * sections below describe the tensors that other operators keep.
  */
 #include "graph/gradients/gradients.h"
 

@@ -118,8 +118,8 @@ bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
  * `number`; 0 must be exactly 0. */
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
 /* The dimension of input 1 of a convolution or product that corresponds to the result's channels;
- * false: input 1 is not static float32 with exact extents, or the operator is another one, or one
- * whose input 1 has no such dimension (groups of a transposed convolution, vectors). */
+ * false: input 1 is not static float32 with exact extents, or the operator is another one, or its
+ * input 1 has no such dimension (groups of a transposed convolution, vectors). */
 bool tn__draft_weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis);
 /* Whether the tensor is a static float32 vector of `count` elements with rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);

@@ -41,7 +41,7 @@ tn_status tn__zip_range(const tn__zip *zip, const tn__zip_member *member, uint64
                         bool *plain);
 /* Sets *bytes to the unpacked data of a member. *made is NULL if the data lies in the file;
  * otherwise the caller frees it with tn__free(context, *made, bytes->size + 1). Errors: E_INVALID
- * (damaged, or so much larger than packed that the archive seems malicious), E_UNSUPPORTED (another
+ * (damaged, or so much larger than packed that it would exhaust memory), E_UNSUPPORTED (another
  * compression method), E_NO_MEMORY. */
 tn_status tn__zip_read(const tn__zip *zip, const tn__zip_member *member, tn__span *bytes,
                        uint8_t **made);
