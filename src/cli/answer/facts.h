@@ -118,6 +118,8 @@ void cli_answer_begin_as(cli_answer *answer, const cli_facts *facts, cli_style s
 const char *cli_answer_text(cli_answer *answer);
 /* Prints the answer and releases it. Errors: E_NO_MEMORY. */
 tn_status cli_answer_end(cli_answer *answer, tn_error *error);
+/* Writes the answer to a file as cli_answer_end prints it. */
+tn_status cli_answer_write(cli_answer *answer, FILE *file, tn_error *error);
 
 /* The functions cli_add... add one fact. `key` must be in the table of the open object; otherwise
  * the command ends with an internal error. A word that is NULL and a real number that is not finite
