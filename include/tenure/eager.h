@@ -286,6 +286,9 @@ typedef struct tn_eager_call {
     /* [attr_count], without tensors and blocks. Attributes with names that the operator does not
      * have are ignored. */
     const tn_attr *attrs;
+    /* [output_count] names of the outputs, for messages and recorded runs; copied. NULL, also in
+     * place of a single name: no name */
+    const char *const *names;
 } tn_eager_call;
 
 /* Runs an operator of the registry (`tenure list operators`). Evicted inputs are recomputed first.
