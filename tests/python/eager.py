@@ -5,6 +5,7 @@
 
 Exit status: 0 all of it holds, 1 not, 77 numpy is not installed.
 """
+import doctest
 import gc
 import json
 import os
@@ -418,6 +419,17 @@ class Lifetimes(Checks):
             self.assertEqual(failed, [])
             self.assertEqual(run.counts.handles, 1)
             run.check()
+
+
+class Documents(unittest.TestCase):
+    def test_examples(self):
+        """The interactive examples of the module and of the pages."""
+        pages = [tenure.eager.__doc__.partition("\n    Interpreter ")[0], (source / "docs/eager.md").read_text(),
+                 (source / "docs/python.md").read_text().partition("## Run operators")[2].partition("\n## ")[0]]
+        for page in pages:
+            test = doctest.DocTestParser().get_doctest(page, {"numpy": numpy, "tenure": tenure}, "page", None, 0)
+            self.assertGreater(len(test.examples), 4)
+            self.assertEqual(doctest.DocTestRunner().run(test).failed, 0)
 
 
 class BadInput(Checks):
