@@ -113,6 +113,15 @@ static void bad_calls_are_refused_and_nothing_is_lost(void **state) {
     refuses(kit_try(eager, "Reshape", LIST(p, x), &out), TN_E_INVALID, "");
     refuses(kit_try(eager, "NonZero", LIST(x), &out), TN_E_UNSUPPORTED, "depend on contents");
     bad_attributes_are_refused(eager, x);
+    const int64_t flat[] = {-1}, one[] = {1};
+    tn_handle shape = kit_put(eager, TN_INT64, TN_KIND_INPUT, flat, SHAPE(1));
+    refuses(kit_try(eager, "Reshape", LIST(p, shape), &out), TN_E_INVALID, "as a constant");
+    kit_del(eager, shape);
+    const tn_eager_call nothing = {.type = "Max", .inputs = &p, .input_count = 1};
+    refuses(tn_eager_apply(eager, &nothing, &out, &failure), TN_E_INVALID, "without outputs");
+    shape = kit_put(eager, TN_FLOAT32, TN_KIND_PARAMETER, NULL, 1, one);
+    refuses(kit_try(eager, "GlobalMaxPool", LIST(shape), &out), TN_E_INVALID, "fewer than 2");
+    kit_del(eager, shape);
     refuses(kit_try(eager, ".SgdStep", LIST(x, x, x), &out), TN_E_INVALID, "");
     float few[2];
     refuses(tn_eager_get(eager, x, few, sizeof few, &failure), TN_E_INVALID, "bytes");

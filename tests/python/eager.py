@@ -453,6 +453,8 @@ class BadInput(Checks):
                     ("E_INVALID", "MatMul", lambda: x @ x),
                     ("E_INVALID", "another interpreter", lambda: run.Add(x, other.put(floats(1, 2, 3)))),
                     ("E_INVALID", "Add", lambda: run.Add(x)),
+                    ("E_INVALID", "without outputs", lambda: run.Max(x, outputs=0)),
+                    ("E_INVALID", "as a constant", lambda: run.Reshape(x, numpy.array([3, 2]))),
                     ("E_INVALID", "256", lambda: run.Add(x, [1.0] * 257)),
                     ("E_EXHAUSTED", "65536 bytes is full", lambda: run.put(numpy.zeros(1 << 16))),
                     ("E_EXHAUSTED", "'big'", lambda: run.Tanh(run.put(floats(1, 10000), name="big"))),

@@ -250,6 +250,7 @@ static bool eager_has_contents(const tn_attr *attr) {
 
 /* Checks the structures that the caller has passed, without looking at tensors. */
 static tn_status eager_check(const tn_eager_call *call, tn_error *error) {
+    if (call->output_count == 0) TN_FAIL(error, TN_E_INVALID, "an operator without outputs");
     bool is_onnx = call->domain == NULL || call->domain[0] == '\0';
     if (is_onnx && call->version > EAGER_ONNX_NEWEST)
         TN_FAIL(error, TN_E_UNSUPPORTED,
