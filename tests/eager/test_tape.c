@@ -119,6 +119,22 @@ static void gradients_are_those_of_differences(void **state) {
 }
 
 /* A deep network with shared weights, handles deleted as soon as they can be. */
+/* The gradient of the loss is one item more: the array of items grows at some of these numbers. */
+static void a_backward_pass_works_with_any_number_of_handles(void **state) {
+    (void)state;
+    for (uint32_t more = 0; more < 80; more++) {
+        tn_eager *eager = kit_open((tn_eager_options){.budget = 64 << 10});
+        tn_handle w = kit_floats(eager, TN_KIND_PARAMETER, 1, SHAPE(3)), d;
+        float got[3];
+        tn_handle loss = kit_op(eager, "ReduceSum", LIST(w));
+        for (uint32_t i = 0; i < more; i++) (void)kit_floats(eager, TN_KIND_INPUT, i, SHAPE(1));
+        check(tn_eager_backward(eager, loss, &w, 1, &d, &failure));
+        kit_get(eager, d, got, sizeof got);
+        for (int i = 0; i < 3; i++) assert_true(got[i] == 1);
+        tn_eager_destroy(eager);
+    }
+}
+
 /* If all gradients g are equal, Adam's corrected moments are g and g * g: each step has the size
  * of the rate. */
 static void adam_corrects_its_moments(void **state) {
@@ -208,6 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(training_within_a_budget_gives_the_same_bits),
+        cmocka_unit_test(a_backward_pass_works_with_any_number_of_handles),
         cmocka_unit_test(adam_corrects_its_moments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
