@@ -302,9 +302,9 @@ typedef struct tn_eager_call {
  * After an error the interpreter is unchanged. Errors: E_INVALID (a handle that was deleted, is of
  * another interpreter or has lost its data; types and shapes that do not match; a result whose
  * shape is not known, for example because the axes were not put as a constant; no outputs;
- * attributes without name or data, or given twice), E_UNSUPPORTED (no kernel; data-dependent extents; a newer operator
- * set), E_EXHAUSTED (the operator needs more than the budget; the message names the locked tensors
- * and a sufficient budget), E_CONFLICT (poison), E_NO_MEMORY.
+ * attributes without name or data, or given twice), E_UNSUPPORTED (no kernel; data-dependent
+ * extents; a newer operator set), E_EXHAUSTED (the operator needs more than the budget; the
+ * message names the locked tensors and a sufficient budget), E_CONFLICT (poison), E_NO_MEMORY.
  * Cost: kernels, and O(operands + attributes). Allocates nothing for an operator that already ran
  * on such types. */
 TN_API TN_CHECKED tn_status tn_eager_apply(tn_eager *eager, const tn_eager_call *call,
