@@ -29,6 +29,7 @@ TN__GRADIENT(max_unpool);
 TN__GRADIENT(lstm);
 TN__GRADIENT(gru);
 TN__GRADIENT(rnn);
+TN__GRADIENT(linear_attention);
 /* gradient_train.c: operators of domain "tenure" */
 TN__GRADIENT(class_loss); /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
 TN__GRADIENT(cross_entropy);
@@ -69,6 +70,7 @@ TN__GRADIENT(pow);
 TN__GRADIENT(sub);
 TN__GRADIENT(where);
 /* gradient_reduce.c */
+TN__GRADIENT(cum_prod);
 TN__GRADIENT(cum_sum);
 TN__GRADIENT(group_norm);
 TN__GRADIENT(instance_norm);
