@@ -10,6 +10,7 @@
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/loops/box.h"
+#include "engine/kernels/loops/packed_dot.h"
 #include "engine/kernels/loops/product.h"
 #include "engine/kernels/operands.h"
 
@@ -150,6 +151,115 @@ static void packed_expand_rows(const packed_weights *it, uint64_t first, uint64_
         }
 }
 
+/* --- one row of x, as when a decoder makes a token: nothing is expanded --- */
+
+enum {
+    PACKED_STRIP = 512, /* columns of the product that are computed together */
+    PACKED_SHARED = 8,  /* least number of matrix rows that share their scales */
+    PACKED_TERMS = 64   /* terms of a sum before it is scaled and added to the total */
+};
+
+/* The columns of a strip. With weights of 4 bits the even columns come first, then the odd ones:
+ * the order of the low and high halves of bytes. */
+typedef struct packed_strip {
+    float sums[PACKED_STRIP], scales[PACKED_STRIP], zeros[PACKED_STRIP];
+} packed_strip;
+
+/* Adds the products of x and one matrix row to the sums. `flip` is 8 for signed weights of 4 bits,
+ * 128 for signed weights of 8 bits, else 0. */
+TN_WIDE static void packed_add_halves(const uint8_t *bytes, uint64_t count, uint8_t flip, float x,
+                                      const float *zeros, float *sums) {
+    const float *odd_zeros = zeros + count;
+    float *odd = sums + count;
+    TN_APART
+    for (uint64_t i = 0; i < count; i++) {
+        sums[i] += x * ((float)(int8_t)(((bytes[i] & 15) ^ flip) - flip) - zeros[i]);
+        odd[i] += x * ((float)(int8_t)(((bytes[i] >> 4) ^ flip) - flip) - odd_zeros[i]);
+    }
+}
+
+TN_WIDE static void packed_add_bytes(const uint8_t *bytes, uint64_t count, int32_t flip, float x,
+                                     const float *zeros, float *sums) {
+    TN_APART
+    for (uint64_t i = 0; i < count; i++)
+        sums[i] += x * ((float)((bytes[i] ^ flip) - flip) - zeros[i]);
+}
+
+static bool packed_is_narrow(const packed_weights *it) {
+    const uint64_t shared = it->row_block < it->rows ? it->row_block : it->rows;
+    return shared >= PACKED_SHARED && (it->column_block == 1 || it->column_block >= it->columns) &&
+           (it->bits == 8 || (it->bits == 4 && it->columns % 2 == 0));
+}
+
+/* Puts numbers of adjacent columns in the order of a strip; the numbers lie `step` apart. */
+TN_WIDE static void packed_order(const float *from, uint64_t step, uint64_t count, bool halves,
+                                 float *to) {
+    const uint64_t half = count / 2;
+    if (halves)
+        for (uint64_t i = 0; i < half; i++) {
+            to[i] = from[2 * i * step];
+            to[half + i] = from[(2 * i + 1) * step];
+        }
+    else
+        for (uint64_t i = 0; i < count; i++) to[i] = from[i * step];
+}
+
+/* Reads the scales and zero points of a strip, for the matrix rows that share those of `row`. */
+static void packed_strip_forms(const packed_weights *it, uint64_t row, uint64_t first,
+                               uint64_t count, packed_strip *strip) {
+    const uint64_t which = packed_which(it, row, first), step = it->column_block == 1;
+    packed_order(it->scales + which, step, count, it->bits == 4, strip->scales);
+    for (uint64_t c = 0; c < count; c++)
+        strip->sums[c] = it->zeros != NULL ? packed_zero(it, which + c * step) : 0;
+    packed_order(strip->sums, 1, count, it->bits == 4, strip->zeros);
+    for (uint64_t c = 0; c < count; c++) strip->sums[c] = 0;
+}
+
+TN_WIDE static void packed_scale(const packed_strip *strip, uint64_t count, bool halves, float *y) {
+    const uint64_t half = count / 2;
+    const float *sums = strip->sums, *scales = strip->scales;
+    if (halves)
+        for (uint64_t i = 0; i < half; i++) {
+            y[2 * i] += sums[i] * scales[i];
+            y[2 * i + 1] += sums[half + i] * scales[half + i];
+        }
+    else
+        for (uint64_t i = 0; i < count; i++) y[i] += sums[i] * scales[i];
+}
+
+/* Computes columns [first, first + count) of one row of the product. Up to PACKED_TERMS matrix rows
+ * that share their scales are summed, then scaled together. */
+static void packed_narrow(const packed_weights *it, uint64_t first, uint64_t count, const float *x,
+                          const float *bias, packed_strip *strip, float *y) {
+    const uint64_t half = count / 2, shared = it->row_block < it->rows ? it->row_block : it->rows;
+    const bool halves = it->bits == 4;
+    for (uint64_t c = 0; c < count; c++) y[c] = bias != NULL ? bias[first + c] : 0;
+    for (uint64_t from = 0, to = 0; from < it->rows; from = to) {
+        to = it->rows < from + PACKED_TERMS ? it->rows : from + PACKED_TERMS;
+        if (to > from - from % shared + shared) to = from - from % shared + shared;
+        packed_strip_forms(it, from, first, count, strip);
+        for (uint64_t r = from; r < to; r++) {
+            const uint8_t *bytes = it->codes + (r * it->columns + first) * it->bits / 8;
+            if (halves)
+                packed_add_halves(bytes, half, it->is_signed ? 8 : 0, x[r], strip->zeros,
+                                  strip->sums);
+            else
+                packed_add_bytes(bytes, count, it->is_signed ? 128 : 0, x[r], strip->zeros,
+                                 strip->sums);
+        }
+        packed_scale(strip, count, halves, y);
+    }
+}
+
+static void packed_run_narrow(const packed_weights *it, const float *x, const float *bias,
+                              float *y) {
+    packed_strip strip;
+    for (uint64_t first = 0; first < it->columns; first += PACKED_STRIP) {
+        uint64_t left = it->columns - first, count = left < PACKED_STRIP ? left : PACKED_STRIP;
+        packed_narrow(it, first, count, x, bias, &strip, y + first);
+    }
+}
+
 static tn_status packed_run(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0], *bias = tn__call_input(call, 4);
     packed_weights it;
@@ -164,10 +274,15 @@ static tn_status packed_run(tn_kernel_call *call) {
     TN_TRY(tn__check_result(call, 0, x->rank, shape));
     TN_TRY(tn__check_scratch(call, PACKED_COLUMNS * inner * sizeof(float)));
     float *panel = call->workspace, *y = call->outputs[0].data;
+    const uint64_t rows = tn__operand_span(x, 0, x->rank - 1);
+    if (rows == 1 && !turned && packed_is_narrow(&it)) {
+        packed_run_narrow(&it, x->data, bias != NULL ? bias->data : NULL, y);
+        return TN_OK;
+    }
     for (uint64_t n = 0; n < columns; n += PACKED_COLUMNS) {
         uint64_t count = columns - n < PACKED_COLUMNS ? columns - n : PACKED_COLUMNS;
         (turned ? packed_expand_rows : packed_expand_columns)(&it, n, count, panel);
-        tn__product product = {.rows = tn__operand_span(x, 0, x->rank - 1),
+        tn__product product = {.rows = rows,
                                .columns = count,
                                .inner = inner,
                                .a = x->data,
@@ -303,7 +418,7 @@ enum {
  * row of the input is then reordered once (tn__packed_pair). */
 static bool packed_reads_packed(const packed_nbits *it, uint64_t rows) {
     return rows <= NBITS_ROWS && it->bits == 4 && it->groups == NULL &&
-           it->block % (2 * TN__DOT_BYTES) == 0;
+           it->block % (2 * TN__DOT_BYTES) == 0 && it->block <= TN__DOT_BLOCK;
 }
 
 static void packed_multiply_packed(const packed_nbits *it, uint64_t rows, const float *a,
@@ -313,10 +428,11 @@ static void packed_multiply_packed(const packed_nbits *it, uint64_t rows, const 
     for (uint64_t r = 0; r < rows; r++)
         tn__packed_pair(a + r * it->inner, it->inner, it->block, workspace + r * padded);
     for (uint64_t n = 0; n < it->columns; n++) {
-        for (uint64_t b = 0; b < it->blocks; b++) zeros[b] = packed_zero_nbits(it, n, b);
+        const bool usual = it->zeros == NULL && it->real_zeros == NULL;
+        for (uint64_t b = 0; b < it->blocks && !usual; b++) zeros[b] = packed_zero_nbits(it, n, b);
         tn__packed_row row = {.bytes = it->weights + n * it->blocks * it->block_bytes,
                               .scales = it->scales + n * it->blocks,
-                              .zeros = zeros,
+                              .zeros = usual ? NULL : zeros,
                               .blocks = it->blocks,
                               .block = it->block};
         for (uint64_t r = 0; r < rows; r++)
