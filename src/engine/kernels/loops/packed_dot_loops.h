@@ -27,8 +27,7 @@ static inline __attribute__((always_inline)) void DOT(block)(uint64_t pairs, boo
         for (uint32_t k = 0; k < DOT_PARTS; k++) {
             const uint64_t at = p + k * DOT_EACH;
             DOT(vector)
-            even = *(const DOT(vector) *)(low + at),
-            odd = *(const DOT(vector) *)(high + at);
+            even = *(const DOT(vector) *)(low + at), odd = *(const DOT(vector) *)(high + at);
             if (!shifted) even -= zero, odd -= zero;
             lanes[k] += scale * (even * *(const DOT(vector) *)(x + at) +
                                  odd * *(const DOT(vector) *)(x + pairs + at));
@@ -49,8 +48,8 @@ DOT_TARGET static float DOT(row)(const tn__packed_row *row, const float *x) {
                 DOT(block)(pairs, true, scale, 0, low + b * pairs, high + b * pairs, x, lanes);
             else
                 DOT(block)
-                (pairs, false, scale, row->zeros[first + b], low + b * pairs, high + b * pairs, x,
-                 lanes);
+            (pairs, false, scale, row->zeros[first + b], low + b * pairs, high + b * pairs, x,
+             lanes);
         }
     }
     memcpy(sums, lanes, sizeof sums);
