@@ -230,8 +230,8 @@ typedef struct table {
     uint32_t equal[TABLE_SETS], refused[TABLE_SETS], different[TABLE_SETS];
 } table;
 
-/* The operator set of ONNX's domain that a model states; 0: none. A model that is not loaded has one,
- * too. */
+/* The operator set of ONNX's domain that a model states; 0: none. A model that cannot be loaded has
+ * one, too. */
 static uint32_t table_set(const char *data, const char *name) {
     static const tn__message model = {"ModelProto", {[8] = TN_WIRE_BYTES}};
     static const tn__message set = {"OperatorSetIdProto",

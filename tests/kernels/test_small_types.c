@@ -1,5 +1,5 @@
-/* Types of 8 bits and fewer: their ends as the specifications print them, every code there and back,
- * rounding against a search of all codes, Cast and the quantising operators on them.
+/* Types of 8 bits and fewer: their ends as the specifications print them, every code there and
+ * back, rounding against a search of all codes, Cast and the quantising operators on them.
  */
 #include <math.h>
 
@@ -212,8 +212,8 @@ static void casts_go_there_and_back(void **state) {
     }
 }
 
-/* A matrix with a scale for each block of three columns, quantised and back. The scales are powers of
- * two, so a float8e8m0 holds them, too. */
+/* A matrix with a scale for each block of three columns, quantised and back. The scales are powers
+ * of two, so a float8e8m0 holds them, too. */
 static void quantised_floats_have_a_scale_for_each_block(void **state) {
     (void)state;
     for (uint32_t t = 0; t < 2 * SMALL_TYPES; t++) {

@@ -1,4 +1,5 @@
-/* packed_dot.h - dot products of a vector and rows of 4-bit numbers, which stay packed in memory. */
+/* packed_dot.h - dot products of a vector and rows of 4-bit numbers, which stay packed in memory.
+ */
 #ifndef TN_KERNELS_PACKED_DOT_H
 #define TN_KERNELS_PACKED_DOT_H
 

@@ -1,5 +1,6 @@
-/* packed_dot_loops.h - the loops of packed_dot.c for one width of vectors. packed_dot.c includes this
- * file once per width, after it has defined DOT(name), DOT_VECTOR (bytes of a vector) and DOT_TARGET.
+/* packed_dot_loops.h - the loops of packed_dot.c for one width of vectors. packed_dot.c includes
+ * this file once per width, after it has defined DOT(name), DOT_VECTOR (bytes of a vector) and
+ * DOT_TARGET.
  */
 #define DOT_EACH (DOT_VECTOR / (uint32_t)sizeof(float))
 #define DOT_PARTS (DOT_LANES / DOT_EACH)

@@ -1,5 +1,5 @@
-/* small_types.h - elements of 8 bits and fewer that C has no type for: the float8 types, float4e2m1,
- * and integers of 4 and 2 bits. */
+/* small_types.h - elements of 8 bits and fewer that C has no type for: the float8 types,
+ * float4e2m1, and integers of 4 and 2 bits. */
 #ifndef TN_KERNELS_SMALL_TYPES_H
 #define TN_KERNELS_SMALL_TYPES_H
 

@@ -15,8 +15,8 @@
  *          input that the first output may be written over. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
- * PackedGather   indices, w, scales, zero points: rows of the matrix w as in PackedMatMul, of element
- *                type `to`
+ * PackedGather   indices, w, scales, zero points: rows of the matrix w as in PackedMatMul, of
+ *                element type `to`
  * PackedMatMul   x, w, scales, zero points, bias: x times the matrix w of 2, 4 or 8 bits, which
  *                stands for numbers as in DequantizeLinear (`axis`, `block_size`), plus bias;
  *                the matrix may be `transposed`

@@ -44,8 +44,8 @@ static tn_tensor_id packed_scales(const tn__draft *draft, tn_op_id from) {
                : TN_NONE;
 }
 
-/* Whether all operands of the DequantizeLinear come from the file, and they are a matrix of a packed
- * type with scales that are floats. */
+/* Whether all operands of the DequantizeLinear come from the file, and they are a matrix of a
+ * packed type with scales that are floats. */
 static bool packed_is_stored(const tn__draft *draft, tn_op_id from) {
     if (!packed_is_given(draft, from, 0) || packed_scales(draft, from) == TN_NONE) return false;
     if (tn__draft_input(draft, from, 2) != TN_NONE && !packed_is_given(draft, from, 2))

@@ -5,8 +5,8 @@
  * There is one scale and zero point for all elements, one for each index along an axis, or one for
  * each block of elements along an axis. Elements are converted one by one, so the output may have
  * the address of the input if both have equal widths. Integers of 4 and 2 bits are read directly
- * from packed bytes. The quantised type may also be a float of 8 or 4 bits, and the scale a power of
- * two (float8e8m0).
+ * from packed bytes. The quantised type may also be a float of 8 or 4 bits, and the scale a power
+ * of two (float8e8m0).
  * Source: the ONNX specifications, opsets 10 to 25.
  */
 #include <math.h>
