@@ -425,8 +425,8 @@ static tn_micro_arena arena_of(lite *m, const tn_micro_options *options) {
     return arena;
 }
 
-/* Two compressed constants and what decodes them; `apart`: the second operand of each pair is not in
- * the FlatBuffer. */
+/* Two compressed constants and what decodes them; `apart`: the second operand of each pair is not
+ * in the FlatBuffer. */
 static lite *sample_decode(bool apart) {
     lite *m = lite_new();
     m->custom = "TFLM_DECODE";

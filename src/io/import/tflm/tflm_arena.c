@@ -534,8 +534,8 @@ static tn_status tflm_offsets(const tflm_model *model, const tn_graph *graph, co
     return TN_OK;
 }
 
-/* The custom operators with a known kernel: the one that Vela makes for an Ethos-U, and the one that
- * expands compressed constants. Returns NULL for any other. */
+/* Returns the name of a custom operator with a known kernel: the one that Vela makes for an
+ * Ethos-U, or the one that expands compressed constants. Returns NULL for any other. */
 static const char *tflm_custom(const tn__flat_table *code) {
     static const char *const known[] = {"ethos-u", "TFLM_DECODE"};
     tn__span name = tn__flat_string(code, TFLITE_CODE_CUSTOM);

@@ -1,10 +1,10 @@
 /* tflm_hifi.c - the scratch that Cadence's NN library requests on a HiFi 3 or HiFi 4.
  *
- * TensorFlow Lite Micro replaces kernels on these processors. Four of them ask the library for their
- * scratch, in place of that of the reference kernel: CONV_2D, DEPTHWISE_CONV_2D, SOFTMAX and
+ * TensorFlow Lite Micro replaces kernels on these processors. Four of them ask the library for
+ * their scratch, in place of that of the reference kernel: CONV_2D, DEPTHWISE_CONV_2D, SOFTMAX and
  * TRANSPOSE_CONV. All others ask for what the reference kernels ask for. The rules are the results
  * of the library's getsize functions, restated. They hold for the public source of May 2024. The
- * run time downloads an archive of September 2025 since then, whose rules are not known.
+ * rules of the archive of September 2025, which the run time downloads now, are not known.
  *
  * Source: foss-xtensa/nnlib-hifi4 (6a9ea45, 2024-05), kernels/xtensa of tflite-micro.
  */
