@@ -97,7 +97,7 @@ static tn_status demand_make_tables(tn__on_demand *it, tn__arena *arena, tn_erro
     return TN_OK;
 }
 
-/* --- what the run needs at least --- */
+/* --- the smallest pool with which a run is possible --- */
 
 static const char *demand_name(const tn__on_demand *it, tn_body_id body) {
     const tn_life *life = tn__places_life(&it->engine->places, body);
@@ -105,8 +105,8 @@ static const char *demand_name(const tn__on_demand *it, tn_body_id body) {
     return tn_graph_tensor(it->engine->executor.graph, life->tensor)->name;
 }
 
-/* Writes the names and sizes of the largest buffers that a step accesses to `text`, as many as
- * fit. */
+/* Writes the names and sizes of the buffers of the four largest sizes that a step accesses to
+ * `text`, as many as fit. */
 static void demand_list(const tn__on_demand *it, uint32_t step, char *text, size_t size) {
     char bytes[TN_SIZE_TEXT_MAX];
     size_t used = 0;
@@ -336,7 +336,7 @@ static tn_status demand_bring(tn__on_demand *it, tn_body_id body, tn_error *erro
     }
 }
 
-/* --- in the walk --- */
+/* --- functions that a run calls at its beginning, at each step and at its end --- */
 
 void tn__on_demand_start(tn__on_demand *it) {
     if (it == NULL) return;

@@ -9,14 +9,14 @@
  *     out            [ y ][  z  ]
  *     in                 [ x ]
  *
- * Five callers place their tasks on this clock. Each caller gives the lanes of a task and the
- * tasks that it waits for; the begin and the end of the task follow from the clock alone:
+ * These callers place their tasks on this clock. Each gives the lanes of a task and the tasks that
+ * it waits for; the begin and the end of the task follow from the clock alone:
  *
  *     program/simulate.c                  instructions of a program: the predicted time
  *     report/timeline/timeline_ranks.c    instructions of several ranks, with a clock for each
  *                                         rank; a call that several ranks take part in begins
  *                                         when all of them have reached it
- *     fit/budget/pass.c                   acts of a schedule, to compare schedules before they
+ *     fit/budget/pass.c                   actions of a schedule, to compare schedules before they
  *                                         are written as instructions
  *     fit/budget/weight_streaming.c       steps and file reads, to decide when each read begins,
  *                                         before there are instructions

@@ -6,8 +6,8 @@
  * instruction that it may wait for is known, and events need not be sorted by time. Streams and
  * links are the lanes of the clock (clock.h).
  *
- * Cost: O(instructions + buffers); with signals O(signals log signals) more, and that of
- * tn_occupancy_live for events.
+ * Cost: O(instructions depth + regions^2 + buffers), where depth is the nesting of regions; with
+ * signals O(signals log signals) more, and that of tn_occupancy_live for events.
  */
 #include <tenure/program.h>
 
@@ -21,11 +21,12 @@
 
 /* Computes how often each instruction runs.
  *
- *   durations  [instructions] of one run of each; a loop multiplies them by its turns
+ *   durations  [instructions] of one run of each; a loop multiplies them by its turns,
+ *              the number of its iterations
  *   turns      out [instructions]; 0: in a branch that is not taken
  *   guesses    out: operators with a branch or turns that are not known before the run
  *
- * Errors: E_NO_MEMORY. Cost: O(instructions depth + regions log regions).
+ * Errors: E_NO_MEMORY. Cost: O(instructions depth + regions^2).
  */
 static tn_status simulate_count_turns(const tn_program *program, uint64_t *durations,
                                       uint64_t *turns, uint32_t *guesses, tn__arena *arena,
@@ -42,7 +43,7 @@ typedef struct simulate_events {
     /* count: number of buffers. begin, end: index of the next buffer in `begins` and in `ends` */
     uint32_t count, begin, end;
     uint32_t *named; /* [buffers] the live range that names the buffer, or TN_NONE */
-    bool *there;     /* [buffers] */
+    bool *there;     /* [buffers] true: the begin of the buffer was reported, and its end was not */
 } simulate_events;
 
 #define SIMULATE_PS 1e12
@@ -318,7 +319,7 @@ typedef struct turns_state {
     uint64_t *durations, *turns, *totals;
     /* the regions, sorted by length, so that inner regions come before outer ones */
     tn__sort_item *order;
-    bool *done; /* [regions] */
+    bool *done; /* [regions] true: the total time of the region is known */
 } turns_state;
 
 /* Whether a condition is known to be true: it is absent, or its value is known to be true. */
@@ -381,7 +382,7 @@ static bool turns_branch(turns_state *s, uint32_t index) {
     uint32_t longest = index, others = 0;
     for (uint32_t r = 0; r < s->program->region_count; r++) {
         if (regions[r].op != regions[index].op) continue;
-        if (!s->done[r]) return false; /* only when the last branch is done are all times known */
+        if (!s->done[r]) return false; /* until the last branch is done, the longest is unknown */
         if (s->totals[r] > s->totals[longest] ||
             (s->totals[r] == s->totals[longest] && r < longest))
             longest = r;

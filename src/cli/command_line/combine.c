@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the rules --- */
+/* --- the table of rules --- */
 
 typedef enum combine_relation {
     COMBINE_NEEDS,     /* the option needs that at least one term of `others` holds */
@@ -223,10 +223,11 @@ static const combine_rule combine_rules[] = {
          "@training/optimizer --kernels=onednn|plain --fuse-concat --keep --swap --segments",
          .why = "it estimates eager PyTorch"),
 
-    /* `simulate`, `replay` and `embed`: recorded runs, pools and embedding tables */
+    /* `simulate`, `replay`, `watch` and `embed`: runs, pools and embedding tables */
     RULE("simulate", "--sweep", EXCLUDES, "--budget", .why = "it sets the budgets"),
     RULE("replay", "--pages", EXCLUDES, "--device",
          .why = "a pool on a device uses one block of fixed size"),
+    RULE("watch", "--once", EXCLUDES, "--every", .why = "it prints the holders once"),
     RULE("embed", "[create]", NEEDS, "--rows"),
     RULE("embed", "[replay]", NEEDS, "--cache"),
     RULE("embed", "--zipf", NEEDS, "--rows --table", .when = "[replay]",
@@ -241,7 +242,7 @@ static const combine_rule combine_rules[] = {
 
 typedef enum combine_truth { COMBINE_NO, COMBINE_YES, COMBINE_UNKNOWN } combine_truth;
 
-/* --- the check: options of the command line --- */
+/* --- the options of the command line --- */
 
 static struct { const char *name, *value; } combine_given[CLI_OPTIONS_MAX];
 static uint32_t combine_given_count;
@@ -278,7 +279,7 @@ void cli_condition_set(cli_condition condition, bool holds) {
     combine_holds[condition] = holds ? COMBINE_YES : COMBINE_NO;
 }
 
-/* --- the check: terms --- */
+/* --- the terms of a rule, and whether they hold --- */
 
 typedef struct combine_term {
     /* values: values of the option, separated by "|"; "" if any value will do */
@@ -412,7 +413,7 @@ static bool combine_has(const cli_options *options, const combine_term *term) {
     return term->condition < CLI_CONDITION_COUNT || combine_option(options, term) != NULL;
 }
 
-/* --- the check: texts --- */
+/* --- the message about a broken rule --- */
 
 /* Prints a term for a message, such as "--allow stream". With `given` true the value is the item on
  * the command line that makes the term true; else it is the value in the table of rules. */
@@ -510,7 +511,7 @@ static void combine_put_rule(tn__text *text, const cli_options *options, const c
     combine_put_advice(text, options, rule, count);
 }
 
-/* --- the check --- */
+/* --- checking the rules --- */
 
 static void combine_end(const cli_options *options, const combine_rule *rule,
                         const combine_term *term, const combine_term *broken) {
@@ -563,7 +564,7 @@ void cli_combine_check(const cli_command *command) {
     cli_options_release(&options);
 }
 
-/* --- the list of all rules --- */
+/* --- the list of all rules, for `tenure list combinations` --- */
 
 typedef struct combine_row {
     char *name, *text;

@@ -129,7 +129,7 @@ static error_t combine_parse(int key, char *value, struct argp_state *state) {
 }
 static const struct argp combine_argp = {.parser = combine_parse};
 
-/* --- unknown names --- */
+/* --- refusing unknown names of options --- */
 
 _Noreturn static void parse_no_memory(void) {
     tn_error error;
@@ -305,8 +305,8 @@ static void options_add(cli_options *options, const struct argp *command,
                      .help = options_help(command, row)};
 }
 
-/* Adds the options of a table and of its child tables. The recursion is at most three levels deep,
- * because the tables are constants of the program. */
+/* Adds the options of a table and of its child tables. The recursion ends, because the tables are
+ * constants of the program and form a tree. */
 static void options_walk(cli_options *options, const struct argp *command, const struct argp *argp,
                          const char *heading) {
     for (const struct argp_option *row = argp->options; row != NULL && row->name != NULL; row++)

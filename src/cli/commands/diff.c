@@ -132,7 +132,7 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- one side --- */
+/* --- one of the two inputs --- */
 
 static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error *error) {
     cli_input *input = &side->input;

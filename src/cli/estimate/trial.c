@@ -38,7 +38,7 @@ static void estimate_release(estimate_made *made) {
     cli_input_release_loaded(&made->input);
 }
 
-/* --- one trial --- */
+/* --- making one estimate --- */
 
 static tn_status estimate_load(const cli_estimate_request *request, estimate_made *made,
                                tn_error *error) {
@@ -202,7 +202,7 @@ static tn__dequant_sums estimate_packed(const tn_graph *graph) {
     uint32_t count = tn_graph_tensor_count(graph);
     uint8_t *how = tn__alloc_array(&context, (size_t)count + 1, 1);
     tn__dequant_sums sums = {0};
-    if (how == NULL) return sums; /* benign */
+    if (how == NULL) return sums; /* benign: the answer then lacks these bytes */
     tn__graph_dequant(graph, how);
     sums = tn__graph_dequant_sums(graph, how);
     tn__free(&context, how, (size_t)count + 1);
@@ -380,7 +380,8 @@ static tn_status estimate_evaluation(const cli_estimate_request *request,
     const cli_ranks *ranks = &request->ranks;
     bool divided = ranks->grid.tensor > 1 || ranks->grid.pipeline > 1;
     if (divided || ranks->shard != TN_SHARD_NONE)
-        /* unknown, because ranks gather more than one tensor for a checkpoint */
+        /* the memory for a checkpoint is unknown, because ranks gather more than one tensor for
+         * it */
         found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN;
     if (divided || ranks->shard == TN_SHARD_PARAMETERS)
         /* evaluation is not estimated: one rank holds the whole model in addition to its shard */

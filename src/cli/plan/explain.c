@@ -91,7 +91,7 @@ static uint32_t rests_stack(const tn_problem *problem, const tn_layout *layout, 
     return count;
 }
 
-/* --- --explain: words --- */
+/* --- --explain: parts of sentences --- */
 
 #define EXPLAIN_HOLDERS 6u    /* number of the largest holders that are removed, one at a time */
 #define EXPLAIN_BODIES 20000u /* a problem with more buffers is not planned again for each holder */
@@ -420,7 +420,7 @@ static tn_status explain_offsets(explain_view *view, tn_error *error) {
     return TN_OK;
 }
 
-/* --- --explain: the three answers --- */
+/* --- --explain: the answers to all three questions --- */
 
 static tn_status explain_make(explain_view *view, tn_error *error) {
     TN_TRY(tn__scene_make(&view->scene, &view->report, error));
@@ -475,7 +475,7 @@ tn_status cli_explain_plan(const cli_explained *of, tn_error *error) {
  * files that are not trusted, so tn__words_cell escapes their control characters. */
 
 #define TAGS_NAME 72u     /* width in columns of a tensor's name */
-#define TAGS_OPERATOR 14u /* width of the operator's type; a line has 100 columns */
+#define TAGS_OPERATOR 14u /* width of the operator's type */
 
 typedef struct tags_text {
     const tn_graph *graph;

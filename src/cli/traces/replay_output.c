@@ -11,7 +11,7 @@
 
 enum { ANSWER_HOLDERS = 5 };
 
-/* --- the answer: its facts --- */
+/* --- the answer: the table of its facts --- */
 
 static const cli_facts answer_lesson_facts = {
     .rows = (const cli_fact[]){
@@ -237,7 +237,7 @@ static void answer_holders(cli_answer *answer, const cli_replay *arguments) {
     cli_holders_write(&shown->holders, ANSWER_HOLDERS, cli_columns(stdout), table);
 }
 
-/* --- the answer --- */
+/* --- the answer as a whole --- */
 
 static void answer_trace(cli_answer *answer, const cli_replay *arguments) {
     const tn_pool_trace *trace = arguments->trace;
@@ -449,7 +449,7 @@ static tn_status snapshot_event(snapshot_replay *replay, const tn_pool_event *ev
 }
 
 /* Moves the blocks of the upper half of the address range next to those of the lower half. In an
- * unlimited range the gap between the halves would be 2^61 bytes. */
+ * unlimited range the gap between them would be much longer than all blocks. */
 static void snapshot_close(snapshot_replay *replay, uint64_t count) {
     if (replay->high_end == 0) return;
     uint64_t base = (replay->end + SNAPSHOT_GAP) / SNAPSHOT_GAP * SNAPSHOT_GAP;

@@ -66,20 +66,20 @@ void tn__convert(tn_dtype from_type, const void *from, tn_dtype to_type, void *t
 const void *tn__convert_block(tn_dtype from_type, const void *from, tn_dtype wanted,
                               tn__block_room *room, size_t count);
 
-/* The type in which kernels compute with elements of `dtype`: float32 for 16-bit floats, float64
- * for float64, uint64 for uint64, and int64 for other integers. */
+/* The type in which kernels compute with elements of `dtype`: float32 for float32 and 16-bit
+ * floats, float64 for float64, uint64 for uint64, and int64 for other integers and bool. */
 tn_dtype tn__computed_type(tn_dtype dtype);
 
 /* Fails with E_INVALID unless output 0 has `count` elements of type `dtype`. The check is needed
  * because an extent that the shape rule could not determine may have any value. */
 tn_status tn__call_expect(const tn_kernel_call *call, tn_dtype dtype, uint64_t count);
 
-/* Whether all operands are numeric and have their elements in C order. A function for
- * tn_kernel.accepts. */
+/* Whether output 0 exists, and it and all inputs are numeric and have their elements in C order. A
+ * function for tn_kernel.accepts. */
 bool tn__numeric_accepts(const tn_kernel_setup *setup);
 
-/* --- packed whole numbers of one scale, for kernels that read quantised weights where they are
- * stored --- */
+/* --- packed integers with one scale, for kernels that read quantised weights as they are stored
+ * --- */
 
 /* Returns element `at` of an array of 2-, 4- or 8-bit integers; the first element of a byte is in
  * its lowest bits. */

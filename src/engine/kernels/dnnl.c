@@ -8,7 +8,7 @@
  *
  * Choice. oneDNN lists its implementations with the best first, but it lists "gemm" before some
  * that allocate nothing. If it has nothing better, it also offers reference loops ("ref") that are
- * about 200 times slower. These are refused, because our own loops are no slower.
+ * much slower. These are refused, because our own loops are no slower.
  *
  * Threads. OpenMP stores the number of threads per calling thread, so each run sets it. A run holds
  * the library's lock, because two threads may run two engines that share kernels.
@@ -21,7 +21,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-/* --- the library --- */
+/* --- loading the library, and describing tensors to it --- */
 
 static const struct {
     const char *name;
@@ -414,8 +414,8 @@ typedef struct dnnl_bound {
 typedef struct dnnl_step {
     struct dnnl_step *next;
     dnnl_primitive_t primitive;
-    dnnl_exec_arg_t *args; /* [count] */
-    dnnl_bound *bound;     /* [count] */
+    dnnl_exec_arg_t *args; /* [count] the memory objects, as oneDNN takes them */
+    dnnl_bound *bound;     /* [count] the same, with the operand or scratch memory of each */
     uint32_t count, room;
     dnnl_memory_t pad; /* scratchpad of the primitive; NULL: it needs none */
 } dnnl_step;
@@ -459,7 +459,7 @@ static void dnnl_step_release(const tn__dnnl *library, dnnl_step *step) {
 }
 
 void tn__dnnl_release(const tn_context *context, void *state) {
-    (void)context; /* the context is not needed, because the work has a copy of it */
+    (void)context; /* the parameter `context` is not needed, because the work has a copy of it */
     tn__dnnl_work *work = state;
     if (work == NULL) return;
     const tn__dnnl *library = work->library;
@@ -628,7 +628,7 @@ tn_status tn__dnnl_weights(tn_kernel_setup *setup, tn__dnnl_work *work, uint32_t
 
 void tn__dnnl_accumulate(tn__dnnl_work *work, uint32_t from) { work->accumulate = from; }
 
-/* --- packing and running --- */
+/* --- packing weights, and running the steps of a work --- */
 
 /* Runs the reorder of a packing. Its scratchpad, at most a few KB, is allocated on the heap, which
  * is allowed because packing happens when the engine is created. */

@@ -1,8 +1,8 @@
 /* gradient_reduce.c - gradients of reductions, of Softmax and of normalisations.
  *
- * A sum keeps nothing; Softmax keeps its output; a minimum or maximum keeps its input, to search
- * for it again. Normalisations keep their input: mean and deviation are recomputed row by row,
- * while the row is in the cache anyway.
+ * A sum keeps nothing; Softmax keeps its output; a minimum or maximum keeps its input and output,
+ * to search for the elements that equal it. Normalisations keep their input: mean and deviation are
+ * recomputed row by row, while the row is in the cache anyway.
  */
 #include "graph/gradients/gradients.h"
 
@@ -247,7 +247,7 @@ static tn_status reduce_softmax(tn_gradient *it, const char *type) {
 tn_status tn__gradient_softmax(tn_gradient *it) { return reduce_softmax(it, "SoftmaxGrad"); }
 tn_status tn__gradient_log_softmax(tn_gradient *it) { return reduce_softmax(it, "LogSoftmaxGrad"); }
 
-/* --- normalisations: y = scale (x - mean) / deviation + bias, by slices --- */
+/* --- gradients of normalisations y = scale (x - mean) / deviation + bias, slice by slice --- */
 
 /* Slices of elements that are normalised together. Each slice has `count` elements; element i of
  * slice s is scaled by entry (s % cycle) * each + i / run of the scale. */

@@ -34,15 +34,15 @@ typedef struct tn__op_cuts {
     bool sums;                 /* true: the results are partial sums */
 } tn__op_cuts;
 
-typedef struct tn__cut_use { /* one use of a tensor as an operand */
+typedef struct tn__cut_use { /* one use of a tensor as an operand of an operator */
     tn_op_id op;
     uint32_t input;
 } tn__cut_use;
 
 /* A class of cuts: cuts of several tensors that must be applied together. */
 typedef struct tn__class {
-    tn_tensor_id *tensors; /* [count] */
-    tn__cut *cuts;         /* [count] */
+    tn_tensor_id *tensors; /* [count] the tensors that are cut */
+    tn__cut *cuts;         /* [count] the cut of each of them */
     uint32_t count;
     tn_op_id *ops; /* [op_count] the operators that work on parts */
     uint32_t op_count;
@@ -56,7 +56,7 @@ typedef struct tn__class {
 typedef struct tn__cuts {
     const tn_graph *graph; /* inferred */
     uint32_t ranks, rank;
-    const bool *runs;     /* [operators] */
+    const bool *runs;     /* [operators] true: the operator has to run */
     const bool *depends;  /* [tensors] true: the tensor depends on trained parameters */
     const bool *trained;  /* [tensors] true: the tensor is a trained parameter */
     const uint32_t *uses; /* [tensors] number of uses as an operand */
@@ -78,7 +78,9 @@ typedef struct tn__cuts {
     tn__cut *strips;  /* [tensors of graph] sequence-parallel cuts; blocks 0: the tensor is whole */
     bool *stripped;   /* [operators of graph] true: the operator works on sequence-parallel cuts */
     uint64_t between; /* bytes of the tensors that have sequence-parallel cuts, before cutting */
-    uint64_t parameters; /* bytes of all trained parameters, and of the cut ones, before cutting */
+    /* before cutting: `parameters`: bytes of all trained parameters; `cut`: bytes of those of them
+     * that are cut */
+    uint64_t parameters;
     uint64_t cut;
     /* why the largest uncut part stays whole; NULL: it is too small for a message */
     const char *whole;
@@ -86,7 +88,9 @@ typedef struct tn__cuts {
     tn__op_cuts link;
     uint32_t *reader_of; /* [tensors + 1] where the readers of each tensor begin in `readers` */
     tn__cut_use *readers;
-    uint8_t *pinned;      /* [tensors] the tensor is read by blocks of control flow */
+    /* [tensors] 1: the tensor must stay whole, for example because an operator inside a block reads
+     * it */
+    uint8_t *pinned;
     uint32_t *first_axis; /* [tensors] where the axes of each tensor begin in `covered` */
     /* for each axis of each tensor: 1 if a class of cuts began with a cut along this axis, or
      * includes it */
@@ -96,7 +100,7 @@ typedef struct tn__cuts {
     uint32_t *way; /* [operators] how the current class cuts the operator; 0: not yet */
     /* [tensors] number of the last class of cuts in which an operator reads the tensor whole */
     uint32_t *copied;
-    tn__class *found; /* [found_count] */
+    tn__class *found; /* [found_count] the classes of cuts */
     size_t found_count, found_room;
 } tn__cuts;
 

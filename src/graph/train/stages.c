@@ -16,7 +16,7 @@
 #include "graph/takes.h"
 #include "graph/train/frame.h"
 
-/* --- dividing the model --- */
+/* --- dividing the model into the parts of a pipeline --- */
 
 typedef struct divide_state {
     tn__train *it;
@@ -155,7 +155,7 @@ static tn_status divide_room(divide_state *state) {
     return all ? TN_OK : tn__no_memory(it->error, "parts of a pipeline");
 }
 
-/* --- shared operators --- */
+/* --- operators whose results all micro-batches share --- */
 
 bool tn__train_is_shared(const tn__train *it, const tn_op *op) {
     for (uint32_t k = 0; k < op->output_count; k++)
@@ -243,7 +243,7 @@ tn_home tn__train_home_of_parameter(const tn__train *it, uint32_t number, bool a
     return home;
 }
 
-/* --- results for the caller --- */
+/* --- describing the parts for the caller --- */
 
 typedef struct stages_made {
     tn_stages told;
@@ -282,7 +282,8 @@ static bool stages_is_bound(const tn__train *it, tn_tensor_id id) {
 }
 
 /* Whether an operator gives the same result on all ranks: its inputs are the same on all of them,
- * or it combines the data of all ranks. */
+ * and it neither draws random numbers nor depends on the rank; or it combines the data of all
+ * ranks. */
 static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const uint32_t one = TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_WHOLE;

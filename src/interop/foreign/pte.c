@@ -303,7 +303,8 @@ static uint32_t pte_written(const tn__flat_vector *arguments) {
     return 1;
 }
 
-/* "aten::add.out" */
+/* Returns the name of a kernel's operator, such as "aten::add.out"; "": unknown, NULL: memory is
+ * out. */
 static const char *pte_operator(pte_reading *reading, const tn__flat_table *call) {
     tn__flat_vector operators = tn__flat_list(&reading->file.plan, PTE_PLAN_OPERATORS);
     uint64_t index = tn__flat_uint(call, PTE_CALL_OPERATOR, 4, 0);
@@ -432,7 +433,7 @@ static tn_status pte_read_lives(pte_reading *reading) {
     return pte_finish_lives(reading);
 }
 
-/* --- one method --- */
+/* --- reading one method --- */
 
 static tn_status pte_read_all(pte_reading *reading) {
     tn_foreign *foreign = reading->foreign;

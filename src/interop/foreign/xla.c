@@ -280,7 +280,7 @@ static tn_status xla_assignment(xla_reading *reading) {
 
 /* --- live ranges --- */
 
-/* "7:fusion.3" */
+/* Reads a line of the sequence, such as "7:fusion.3": the number and the name of an instruction. */
 static tn_status xla_instruction(xla_reading *reading, tn__span text) {
     uint64_t number;
     tn_foreign *foreign = reading->foreign;
@@ -414,7 +414,7 @@ static tn_status xla_ranges(xla_reading *reading) {
     return status;
 }
 
-/* --- one module --- */
+/* --- reading one module --- */
 
 static tn_status xla_read(xla_reading *reading, const tn__xla_files *files) {
     xla_open(reading, &files->assignment);

@@ -103,7 +103,7 @@ const char *tn_weights_how_to_export(const char *path) {
     return NULL;
 }
 
-/* --- weight files ----------------------------------------------------------------------------- */
+/* --- adding tensors to the table -------------------------------------------------------------- */
 
 bool tn__weights_elements(const int64_t *shape, uint32_t rank, uint64_t *elements) {
     uint64_t count = 1;
@@ -133,7 +133,7 @@ tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t lengt
     return TN_OK;
 }
 
-/* --- one file --- */
+/* --- opening one file of weights --- */
 
 static tn_status weights_other(const tn__weights_reader *it) {
     const char *how = tn_weights_how_to_export(it->name);
@@ -180,7 +180,8 @@ static tn_status weights_path(tn__weights_reader *it, const char *named_by, cons
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }
 
-/* Opens a file of weights that an index file names. */
+/* Opens a further file of weights: one that an index file names, or one of several numbered
+ * files. */
 static tn_status weights_part(void *self, const char *file) {
     const weights_parts *parts = self;
     tn__weights_reader reader = *parts->it;
@@ -196,7 +197,8 @@ static tn_status weights_part(void *self, const char *file) {
     return weights_path(&reader, parts->path, path);
 }
 
-/* Opens the other parts of a numbered part such as "x-00001-of-00003.gguf". */
+/* If the path is the first of several numbered files ("x-00001-of-00003.gguf"), opens the
+ * others. */
 static tn_status weights_others(tn__weights_reader *it, const char *path) {
     uint32_t first, count;
     char end;

@@ -27,7 +27,7 @@ typedef struct tn__cuda {
 #undef TN_SYMBOL
 } tn__cuda;
 
-/* --- separate memory and addresses: the driver, which the runtime has loaded --- */
+/* --- virtual memory management: functions of the CUDA driver, which the runtime has loaded --- */
 
 enum {
     TN__CUDA_HAS_PAGES = 102, /* device attribute: virtual memory management is supported */
@@ -40,7 +40,7 @@ enum {
 
 typedef struct tn__cuda_place { /* CUmemAllocationProp */
     int type, handles; /* type: TN__CUDA_PINNED; handles: 0 if not shared with other processes */
-    int where, device; /* TN__CUDA_AT_DEVICE */
+    int where, device; /* where: TN__CUDA_AT_DEVICE; device: number of the device */
     void *none;
     uint8_t compression, is_rdma, usage[2], reserved[4];
 } tn__cuda_place;
@@ -59,8 +59,8 @@ typedef struct tn__cuda_pages {
  * libcuda.so.1. Errors: E_UNSUPPORTED. */
 tn_status tn__cuda_load_pages(tn__cuda_pages *pages, tn_error *error);
 
-/* Loads the CUDA runtime. Errors: E_UNSUPPORTED (as tn__library_load; the runtime is older than
- * 11.0; no device). */
+/* Loads the CUDA runtime. Errors: E_UNSUPPORTED (as tn__library_load; the version of the runtime is
+ * unknown or too old). */
 tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error);
 /* Checks that `device` exists. Errors: E_UNSUPPORTED. */
 tn_status tn__cuda_check_device(const tn__cuda *cuda, int device, tn_error *error);

@@ -8,8 +8,9 @@
  * and its outputs are there when its own APPLY is done. Inputs are put in order, and outputs are
  * fetched in order.
  *
- * If a program has streams (BY_STREAMS), only its streams and signals define the order. They
- * imply all of the edges above; the verifier refuses other programs.
+ * With TN__BY_STREAMS, only the streams and signals of the program define the order, and
+ * instructions that block the caller stay in order. In a program that the verifier accepts, this
+ * implies all of the edges above.
  *
  * Chains: an instruction joins the chain of an instruction that it waits for, if that one is
  * still the end of its chain. Otherwise it joins any chain with an end that is known to come
@@ -47,7 +48,7 @@ typedef struct happens_maker {
     /* [steps] first step of the outermost control flow around the step; outside control flow, the
      * step itself */
     uint32_t *entry;
-    uint32_t *definer; /* [tensors] the step of the tensor's newest definition, or NONE */
+    uint32_t *definer; /* [tensors] the step of the tensor's newest definition, or HAPPENS_NONE */
     /* [tensors] list of the steps that have read the tensor since its newest definition */
     uint32_t *user;
     /* [tensors] number of the memory in which the tensor lies: at first its own; for a view, that
@@ -57,16 +58,16 @@ typedef struct happens_maker {
      * steps that have read it since */
     uint32_t *writer, *reader;
     uint32_t home_count, home_room;
-    uint32_t ordered; /* newest instruction with effects other than its outputs, or NONE */
+    uint32_t ordered; /* newest instruction with effects other than its outputs, or HAPPENS_NONE */
     happens_edge *edges;
     happens_touch *touches;
     size_t edge_count, edge_room, touch_count, touch_room;
     /* [steps + 1] index of the first edge that ends at each step; valid after the edges are
      * sorted */
     uint32_t *first;
-    uint32_t *length; /* [chains] */
+    uint32_t *length; /* [chains] number of steps in each chain so far */
     size_t length_room;
-    size_t numbers, most; /* number of clock entries stored so far, and the limit for this number */
+    size_t numbers, most; /* number of clock entries stored so far, and their limit */
 } happens_maker;
 
 /* --- control flow as one event --- */
@@ -89,7 +90,7 @@ static tn_status happens_group(happens_maker *maker) {
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
     for (uint32_t r = 0, done = 0; r < count; r++) {
-        /* this region lies inside one that was handled, or belongs to the same operator */
+        /* skips a region that lies inside one that was handled, or belongs to the same operator */
         if (regions[r].first < done) continue;
         uint32_t own = regions[r].last;
         while (own < steps &&
@@ -151,8 +152,8 @@ static tn_status happens_change(happens_maker *maker, tn_tensor_id tensor, uint3
     return TN_OK;
 }
 
-/* Records the definition of a tensor, in the memory of a view's source or in new memory of its
- * own. */
+/* Records the definition of a tensor, in the memory of a view's source or in new memory of its own.
+ * It comes after the previous definition of the tensor and all of its readers. */
 static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, tn_tensor_id source,
                                 uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
@@ -311,8 +312,9 @@ static void happens_follow(tn__happens *made, uint32_t from, uint32_t *clock) {
     if (made->index[from] + 1 > clock[chain]) clock[chain] = made->index[from] + 1;
 }
 
-/* Returns a chain whose last step comes before `step`, preferably the chain of a direct
- * predecessor. */
+/* Returns the chain to which `step` is added: one whose last step comes before `step`, preferably
+ * the chain of a direct predecessor, else a new one. A step inside control flow (`inside`) joins
+ * the chain of the previous step. */
 static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
                               const uint32_t *from, uint32_t count, bool inside, uint32_t step) {
     const tn__happens *made = maker->made;

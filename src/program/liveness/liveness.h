@@ -9,10 +9,11 @@
 
 /* A live range under construction. Live ranges are numbered in the order of their definition. */
 typedef struct live_range {
-    /* the tensor of the live range; TN_NONE: it is scratch memory of an operator */
+    /* the tensor of the live range; TN_NONE: the live range is scratch memory of an operator */
     tn_tensor_id tensor;
     tn_op_id op;
-    /* which output of operator `op` it is; RANGE_NONE: it is no output of an operator */
+    /* index of the live range's tensor among the outputs of operator `op`; RANGE_NONE: it is no
+     * output of an operator */
     uint32_t output;
     uint32_t first, last;
     /* number of reads; a read that a loop repeats in its next iteration counts once */
@@ -38,7 +39,9 @@ typedef struct live_range {
     uint64_t delta;  /* distance of the live range from the start of its buffer */
     uint64_t lo, hi; /* range of bytes that the live range keeps alive in its buffer */
     tn_share share;
-    uint32_t taken; /* the live range whose bytes this one overwrites in place, or RANGE_NONE */
+    /* the live range with which this one shares bytes: the one that it views or overwrites in
+     * place, or the first input that lies in this concatenation; RANGE_NONE: it shares no bytes */
+    uint32_t taken;
 } live_range;
 
 /* All steps that need a live range, as one linked list per live range. */
@@ -92,7 +95,8 @@ struct tn_occupancy {
     live_range *found; /* [found_room] the live ranges in the order of their definition */
     size_t found_room;
     range_uses uses;
-    range_window *windows; /* [count] */
+    /* [count] the bytes that each live range keeps of its buffer, sorted as range_window says */
+    range_window *windows;
     tn_memory_summary summary;
 };
 

@@ -8,7 +8,7 @@
  * candidate within the budget that adds the least work. With a limit of work, it is the smallest
  * candidate. A candidate that cannot be written is skipped.
  *
- * Cost: that of the search, and of writing up to 2 FILE_TRIES files.
+ * Cost: that of the search, and of measuring at most 3 FILE_TRIES candidates.
  */
 #include "report/export/export.h"
 
@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 #define FILE_CANDIDATES 2000u
-/* limit of the files that are measured, and of the candidates that cannot be written */
+/* limit of the candidates that are measured, and of those that cannot be written; if none is within
+ * the budget, as many are tried again to find the smallest one */
 #define FILE_TRIES 100u
 /* each answer of the search needs at least 1/256 less memory than the one before */
 #define FILE_STEP 256u
@@ -113,8 +114,8 @@ static tn_status file_add(file_state *state, tn_split_choice *choice) {
     return TN_OK;
 }
 
-/* Adds the answers of the search for less and less memory. `weight` is the weight of persistent
- * bytes. */
+/* Adds the answers of the search for less and less memory. A persistent byte counts as `weight`
+ * operations. */
 static tn_status file_walk(file_state *state, double weight) {
     uint64_t live = tn_split_whole(state->search);
     while (live > 0 && state->count < FILE_CANDIDATES) {
@@ -133,7 +134,8 @@ static tn_status file_walk(file_state *state, double weight) {
     return TN_OK;
 }
 
-/* Searches several times, with weights of persistent bytes from 0 to far above that of work. */
+/* Searches several times. Each time a persistent byte counts as another number of operations, from
+ * 0 to far more than the model has per byte. */
 static tn_status file_candidates(file_state *state) {
     double even =
         state->whole.bytes > 0 ? (double)state->whole.flops / (double)state->whole.bytes : 0;

@@ -6,8 +6,8 @@
  * user there is a macro with one line per tensor. Static assertions check the plan again in the
  * compiler: every tensor is inside its bank, and every bank is within its capacity.
  *
- * Names come from files that are not trusted. Identifiers contain only letters and digits, strings
- * are escaped, and comments contain no names.
+ * Names come from files that are not trusted. Identifiers contain only letters, digits and
+ * underscores, strings are escaped, and comments contain no names.
  */
 #include "report/format.h"
 
@@ -253,7 +253,7 @@ static void header_assert_tensors(const header_writer *writer, const char *const
     }
 }
 
-/* --- the file --------------------------------------------------------------------------------- */
+/* --- the header file as a whole --------------------------------------------------------------- */
 
 static void header_open(const header_writer *writer) {
     const char *u = writer->upper;

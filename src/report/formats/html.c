@@ -1,12 +1,10 @@
 /* html.c - writes the plan as one HTML page that needs no network.
  *
  * The template and the scripts of the page are in report/page and are embedded in the library. This
- * file fills in the template and writes the plan as columns of JSON, which page/data.js decodes. A
- * column with equal values in all rows is one value. An integer that a JavaScript number cannot
- * hold exactly is a string. Times count from the first time of the plan. Equal strings are stored
- * once.
+ * file fills in the template and numbers the strings of the plan, so that equal ones are stored
+ * once. html_data.c writes the plan as columns of JSON, which page/data.js decodes.
  *
- * Cost: O(bytes written), about 60 bytes per tensor.
+ * Cost: O(bytes written).
  */
 #include "report/html.h"
 
@@ -83,7 +81,7 @@ static tn_status html_strings(tn__html_page *page, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the template --- */
+/* --- filling the template of a page --- */
 
 static void html_file(tn__text *text, const unsigned char *bytes, size_t size) {
     tn__text_add(text, (const char *)bytes, size);
@@ -137,7 +135,7 @@ void tn__html_template(tn__text *text, const unsigned char *file, tn__html_fille
     tn__text_put(text, at);
 }
 
-/* --- one plan --- */
+/* --- a page with one plan --- */
 
 static void html_text(const char *lines, tn__text *text) {
     if (lines == NULL) return;
@@ -177,7 +175,7 @@ static tn_status html_one(const tn_report *report, tn__text *text, tn_error *err
     return status;
 }
 
-/* --- two plans --- */
+/* --- a page that compares two plans --- */
 
 typedef struct html_pair {
     const tn_report *reports[2]; /* the earlier plan and the new plan */

@@ -24,7 +24,7 @@ typedef struct pipeline_message { /* A tensor that one stage sends to another. *
     uint32_t from, to;
     tn_tensor_id tensor;
     uint32_t need; /* the pass of stage `to` before which the message must have been received */
-    bool back;     /* whether it is sent in a backward pass */
+    bool back;     /* whether the tensor is sent in a backward pass */
 } pipeline_message;
 
 typedef struct pipeline_op { /* An operator of one stage, in the order of that stage. */
@@ -83,8 +83,8 @@ static tn_status pipeline_emit(pipeline *pipe, uint32_t stage, tn_program **made
  * There is a stream for each combination of neighbour stage, sending or receiving, and forward or
  * backward pass, because a SEND or RECV lasts until the other stage is ready. The tensors that a
  * pass needs from other stages are received during the pass before it, not earlier, to save memory.
- * Two passes after a SEND the stage waits for it, so that the tensor's memory can be released. A
- * tensor that all ranks of a stage have in common is sent in parts: each rank sends a part to the
+ * `slack` passes after a SEND the stage waits for it, so that the tensor's memory can be released.
+ * A tensor that all ranks of a stage have in common is sent in parts: each rank sends a part to the
  * rank with its number on the other stage, and the receiving ranks gather the parts when the tensor
  * is first read. So it is sent over the link between the stages once (Narayanan et al., "Efficient
  * Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (2021), section 4.1,
@@ -204,7 +204,7 @@ static tn_status emit_send(stage_writer *it, tn_tensor_id tensor, uint32_t step)
     uint32_t lane, m = pipe->first_of[tensor];
     for (; m < pipe->message_count && pipe->list[m].tensor == tensor; m++) {
         const pipeline_message *one = &pipe->list[m];
-        /* another stage computes the tensor as well, and sends it */
+        /* another stage computes the tensor as well, and that stage sends it */
         if (one->from != it->stage) return TN_OK;
         TN_TRY(emit_find_lane(it, one->to, false, one->back, &lane));
         uint32_t wait = emit_signal_of(it, step);
@@ -328,7 +328,7 @@ static tn_status emit_all(stage_writer *it) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- one stage as a whole --- */
 
 static int emit_order(const void *a, const void *b) {
     const uint64_t *x = a, *y = b;
@@ -626,7 +626,7 @@ static tn_status pipe_messages(pipeline *pipe) {
     return pipe_needs(pipe);
 }
 
-/* --- the whole --- */
+/* --- the pipeline as a whole --- */
 
 static tn_status pipe_check(const pipeline *pipe, const tn_program_pipeline_options *options) {
     const tn_stages *stages = pipe->stages;

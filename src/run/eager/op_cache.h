@@ -105,7 +105,7 @@ typedef struct tn__cached_op {
     const tn_op_rule *rule;
     uint32_t input_count, output_count;
     const uint32_t *inputs;       /* for each input: number of its type; TN_NONE: omitted */
-    const tn__result *results;    /* [output_count] */
+    const tn__result *results;    /* [output_count] the outputs */
     const tn__prepared *prepared; /* the kernel; NULL: there is nothing to compute */
     /* indices of the operands that have data in the arena: neither omitted nor immediates (small
      * known tensors) */
@@ -129,8 +129,10 @@ typedef struct tn__cached_op {
      * written */
     uint64_t aside;
     tn__differential *differentials; /* list of the differentials made so far */
-    uint64_t cost_ns;                /* the shortest time of a run so far; 0: it has not run yet */
-    uint32_t timed;                  /* number of runs that were measured */
+    /* the shortest measured time of a run, or the modelled time (tn_eager_options.model_costs); 0:
+     * not known yet */
+    uint64_t cost_ns;
+    uint32_t timed; /* number of runs that were measured */
 } tn__cached_op;
 
 /* A request for a cached operator. */
@@ -208,7 +210,7 @@ tn_status tn__op_cache_differential(tn__op_cache *cache, tn__cached_op *cached, 
 tn_status tn__op_cache_reads(tn__op_cache *cache, tn__cached_op *cached, uint64_t wanted,
                              uint64_t *inputs, uint64_t *outputs, tn_error *error);
 
-/* --- shared by the two files --- */
+/* --- shared by op_cache.c and differential.c --- */
 
 /* Adds the operator that `ask` describes to `graph`, with tensors for its inputs and outputs. `ids`
  * receives input_count + output_count tensors, inputs first; TN_NONE: omitted. */

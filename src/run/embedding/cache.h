@@ -14,7 +14,7 @@ typedef struct tn__cache_wish {
     const tn__row_reader *reader;
 } tn__cache_wish;
 
-/* The offset of each part of the slab. */
+/* The offset of each part of the slab, and the numbers of items for which the parts have room. */
 typedef struct tn__division {
     uint64_t slots, index, state, transfers, reader, holds, chain, scratch, journal, copies, rows;
     uint64_t total;
@@ -97,7 +97,7 @@ tn_status tn__journal_secure(tn_embedding *e, tn_error *error);
 /* Closes the journal, and removes its file if it is empty. */
 void tn__journal_close(tn_embedding *e);
 
-/* --- checkpoint.c --- */
+/* --- journal.c: the checkpoint --- */
 
 /* Reads the number of the table's last checkpoint; 0: no checkpoint was made yet. Also verifies the
  * note that is stored with it. */

@@ -83,8 +83,9 @@ static bool packed_takes_rows(const tn__draft *draft, tn_op_id id) {
            tn__draft_input(draft, id, 1) != TN_NONE;
 }
 
-/* Whether operator `id` can read its operand `input` as packed weights: it must be a product, and
- * `input` its second operand, or take rows of its first. */
+/* Whether operator `id` can read its operand `input` as packed weights: it must take rows of its
+ * first operand, or be a product without factors, `input` its second operand, and the first operand
+ * a tensor of floats that is computed in the run. */
 static bool packed_reads(const tn__draft *draft, tn_op_id id, uint32_t input, int64_t columns) {
     tn_tensor_id bias, x = tn__draft_input(draft, id, 0);
     if (input == 0) return packed_takes_rows(draft, id);

@@ -42,7 +42,7 @@ static tn_status pt2_read(tn_importer *importer) {
 
 #define PT2_MAJOR 8
 
-/* --- the archive ------------------------------------------------------------------------------ */
+/* --- finding the program in the archive ------------------------------------------------------- */
 
 static bool pt2_ends(tn__span name, const char *end) {
     size_t length = strlen(end);
@@ -92,8 +92,8 @@ static tn_status pt2_json(pt2_reader *reader, const tn__zip_member *member, json
                      (const char *)member->name.bytes, why.position);
 }
 
-/* Returns the first member, in the order of the archive, whose name ends with `suffix`; NULL if
- * there is none. */
+/* Returns the first member, in the order of the archive, with a name that ends with `suffix`; NULL
+ * if the archive has no such member. */
 static const tn__zip_member *pt2_suffixed(const pt2_reader *reader, const char *suffix) {
     for (size_t i = 0; i < reader->zip.count; i++)
         if (pt2_ends(reader->zip.members[i].name, suffix)) return &reader->zip.members[i];
@@ -159,7 +159,7 @@ static tn_status pt2_find(pt2_reader *reader, const tn__zip_member **program) {
             "first");
 }
 
-/* --- the program ------------------------------------------------------------------------------ */
+/* --- opening the program ---------------------------------------------------------------------- */
 
 static tn_status pt2_check_schema(pt2_reader *reader) {
     json_t *version = json_object_get(reader->program, "schema_version");
@@ -209,10 +209,10 @@ static tn_status pt2_open(pt2_reader *reader) {
     return pt2_config(reader, "data/constants/model_constants_config.json", &reader->constants);
 }
 
-/* --- inputs, parameters, buffers -------------------------------------------------------------- */
+/* --- inputs, parameters and buffers of the program -------------------------------------------- */
 
-/* Sets where the archive stores the bytes of a tensor, if one uncompressed member has exactly the
- * bytes of the whole tensor. Compressed or pickled storages, and tensors with gaps, get no
+/* Sets where the archive stores the bytes of a tensor, if they lie in one uncompressed member, in
+ * row-major order without gaps. Other tensors, and compressed or pickled storages, get no
  * payload. */
 static tn_status pt2_payload(pt2_reader *reader, json_t *entry, const char *folder,
                              pt2_value *value) {
@@ -296,7 +296,7 @@ static tn_status pt2_inputs(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* --- the graph -------------------------------------------------------------------------------- */
+/* --- making the graph ------------------------------------------------------------------------- */
 
 /* Adds those parameters and buffers to the graph that something reads, and all inputs of the
  * caller. */
@@ -349,7 +349,7 @@ static tn_status pt2_nodes(pt2_reader *reader) {
 }
 
 /* Sets *id to the tensor that becomes a result of the graph. If the result is an input, or a tensor
- * that was changed in place later, an Identity operator is added whose output is the result. */
+ * that was changed in place later, an Identity operator with the result as its output is added. */
 static tn_status pt2_result(pt2_reader *reader, uint32_t number, tn_tensor_id *id) {
     pt2_value *value = &reader->values[number];
     TN_TRY(tn__pt2_use(reader, number, id));

@@ -5,7 +5,8 @@
  *   pt2_sizes.c      symbols and their values, sizes as expressions
  *   pt2_program.c    the values of the program: sizes, storages that values share, last readers
  *   pt2_node.c       arguments of a node, and operators added to the graph
- *   pt2_lower.c      PyTorch's operators as ONNX's: the table, arithmetic, products, windows
+ *   pt2_lower.c      PyTorch's operators as ONNX's: arithmetic, products, windows, normalisations,
+ *                    attention
  *   pt2_move.c       the rules of operators that move elements, reduce or create tensors
  *
  * The JSON of the program stays in memory until the graph is complete; names are borrowed from it.
@@ -18,7 +19,7 @@
 #include "io/import/pt2/zip.h"
 
 #define PT2_NONE UINT32_MAX
-/* the member `last` of a value that is a result of the program, which is read after all nodes */
+/* the value of pt2_value.last for a result of the program, which is read after all nodes */
 #define PT2_LAST UINT32_MAX
 #define PT2_OPERANDS 64u /* most tensors of a node that is expressed by ONNX operators */
 
@@ -26,26 +27,30 @@ typedef struct pt2_value { /* a tensor of the program */
     const char *name;      /* name in the program */
     const char *shown; /* name in the graph: a parameter has the name that the module gives it */
     const char *device;
-    const int64_t *shape, *strides; /* [rank] */
+    const int64_t *shape, *strides; /* [rank] extents, and strides in elements */
     uint32_t rank;
     tn_dtype dtype;
     tn_kind kind;
     tn_payload payload;
-    uint32_t root; /* the value whose storage this value shares; its own number if it shares none */
-    uint32_t same; /* after an in-place operator: the value of which this value is another name */
+    /* the value with the storage that this value shares; its own number if it shares none */
+    uint32_t root;
+    /* for the result of an in-place operator: the value that was changed, of which the result is
+     * another name; otherwise the value's own number */
+    uint32_t same;
     uint32_t peer; /* next in the list of views of one root; PT2_NONE ends the list */
     /* numbers, from 1, of the node that computes the value and of its last reader */
     uint32_t made, last;
     bool known, given; /* known: already defined; given: an input, a parameter or a constant */
     /* output: is a result of the program; changed: its storage is written in place */
     bool output, changed;
-    /* the matrix whose transpose this value is, while no Transpose was added; else PT2_NONE */
+    /* number of the matrix whose transpose this value is, as long as no operator Transpose was
+     * added for it; otherwise PT2_NONE */
     uint32_t transposed;
     tn_tensor_id id; /* its tensor of the graph; TN_NONE: none yet */
 } pt2_value;
 
-typedef struct pt2_change { /* an operator in place */
-    uint32_t node, value;   /* `value`: the `same` of its operand */
+typedef struct pt2_change { /* an in-place operator, which changes its operand */
+    uint32_t node, value;   /* `node`: number of the operator; `value`: the changed value */
 } pt2_change;
 
 typedef struct pt2_symbol {
@@ -63,7 +68,7 @@ typedef struct pt2_reader {
     pt2_value *values;
     size_t value_room;
     uint32_t value_count;
-    tn__names names; /* name -> value */
+    tn__names names; /* maps the name of a value to its number */
     pt2_change *changes;
     size_t change_room, change_count;
     pt2_symbol *symbols;
@@ -82,9 +87,12 @@ typedef struct pt2_reader {
     json_t *node;
     uint32_t number; /* number of the current node, from 1 */
     uint32_t temporaries;
-    const char *name, *target, *type; /* type: after the namespace, "add.Tensor" */
-    char domain[40], base[64];        /* "aten"; "add" */
-    uint32_t *reads, *makes;          /* values: operands and results, in order */
+    /* `type`: the target without its namespace, such as "add.Tensor" */
+    const char *name, *target, *type;
+    /* namespace and name without overload, such as "aten" and "add" */
+    char domain[40], base[64];
+    /* numbers of the values that are operands and results of the node, in order */
+    uint32_t *reads, *makes;
     size_t read_room, make_room;
     uint32_t read_count, make_count;
 } pt2_reader;
@@ -109,7 +117,8 @@ tn_status tn__pt2_uses(pt2_reader *reader);
 bool tn__pt2_functional(const pt2_reader *reader);
 /* Makes node `index` the current one: sets its names, operands and results in the reader. */
 tn_status tn__pt2_enter(pt2_reader *reader, uint32_t index);
-uint32_t tn__pt2_find(const pt2_reader *reader, const char *name); /* PT2_NONE: no such value */
+/* returns PT2_NONE if no value has this name */
+uint32_t tn__pt2_find(const pt2_reader *reader, const char *name);
 tn_status tn__pt2_where(const pt2_reader *reader, tn_status status);
 
 /* How the current node's result `output` relates to its first operand. */
@@ -128,25 +137,27 @@ pt2_alias tn__pt2_alias(const pt2_reader *reader, uint32_t output);
  * as "as_int". Returns NULL if the argument is absent, has its default value, or is None. */
 json_t *tn__pt2_argument(const pt2_reader *reader, const char *name, const char **kind);
 /* tn__pt2_int and tn__pt2_number read an argument, or `otherwise` if it is absent. They return
- * false if the argument has another type. */
+ * false if the argument has another type or an unknown value. */
 bool tn__pt2_int(pt2_reader *reader, const char *name, int64_t otherwise, int64_t *value);
 bool tn__pt2_number(pt2_reader *reader, const char *name, double otherwise, double *value);
-/* Reads a list of at most TN_RANK_MAX integers; *count is 0 if the argument is absent. Returns
- * false if it has another type. */
+/* Reads a list of at most TN_RANK_MAX integers; a single integer counts as a list of one. *count is
+ * 0 if the argument is absent. Returns false if it has another type, more integers or an unknown
+ * one. */
 bool tn__pt2_ints(pt2_reader *reader, const char *name, int64_t *values, uint32_t *count);
 /* Returns the number of the value that is argument `name`; PT2_NONE: the argument is absent or no
  * tensor. */
 uint32_t tn__pt2_tensor(const pt2_reader *reader, const char *name);
 const pt2_value *tn__pt2_value(const pt2_reader *reader, uint32_t value);
 
-/* Sets *id to the tensor of the graph that holds the value's current data. Adds the Transpose
- * operator if the value is a matrix for which none was added yet. */
+/* Sets *id to the tensor of the graph that holds the value's current data. If the value is a
+ * transposed matrix, its first use adds the operator Transpose. */
 tn_status tn__pt2_use(pt2_reader *reader, uint32_t value, tn_tensor_id *id);
 /* Adds a tensor to the graph for a result of the current node. */
 tn_status tn__pt2_make(pt2_reader *reader, uint32_t value, tn_tensor_id *id);
 /* Makes the result `value` equal to `operand`, without adding an operator if possible. */
 tn_status tn__pt2_same(pt2_reader *reader, uint32_t value, uint32_t operand);
-/* Adds an unnamed tensor between two operators; its type and shape are inferred later. */
+/* Adds a tensor between two operators that the program does not have; its type and shape are
+ * inferred later. */
 tn_status tn__pt2_between(pt2_reader *reader, tn_tensor_id *id);
 tn_status tn__pt2_constant_ints(pt2_reader *reader, const int64_t *values, uint32_t count,
                                 tn_tensor_id *id);
@@ -168,12 +179,12 @@ tn_status tn__pt2_scalar(pt2_reader *reader, tn_dtype dtype, double number, tn_t
 #define PT2_STRING(text, value)                                                                    \
     (tn_attr) { .name = text, .type = TN_ATTR_STRING, .count = 1, .strings = (value) }
 
-/* Adds an ONNX operator whose outputs are tensors that exist. */
+/* Adds an ONNX operator; its outputs are tensors that exist. */
 tn_status tn__pt2_op(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
                      uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                      const tn_tensor_id *outputs, uint32_t output_count);
-/* Adds an ONNX operator with one output, and the output's tensor: that of result `value`, or an
- * unnamed one if `value` is PT2_NONE. */
+/* Adds an ONNX operator with one output, and the output's tensor: that of result `value`, or one
+ * that the program does not have (tn__pt2_between) if `value` is PT2_NONE. */
 tn_status tn__pt2_op1(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
                       uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                       uint32_t value, tn_tensor_id *output);
@@ -191,7 +202,7 @@ struct pt2_rule {
     const char *name; /* name of PyTorch's operator without its overload */
     tn_status (*lower)(pt2_reader *reader, const pt2_rule *rule, bool *done);
     const char *onnx; /* ONNX operator, for rules that add a single one */
-    double number;    /* meaning depends on `lower` */
+    double number;    /* a parameter of `lower`, which defines its meaning */
 };
 /* Returns the rule of pt2_move.c for this operator; NULL if its table has none. */
 const pt2_rule *tn__pt2_move_rule(const char *base);
@@ -199,8 +210,8 @@ const pt2_rule *tn__pt2_move_rule(const char *base);
 bool tn__pt2_reads_results(const pt2_reader *reader, uint32_t first);
 /* Sets *id to `operand` in the type `dtype`; adds a Cast if the types differ. */
 tn_status tn__pt2_cast(pt2_reader *reader, uint32_t operand, tn_dtype dtype, tn_tensor_id *id);
-/* Adds a Reshape of `from` to `shape`. Its output is result `value`, or an unnamed tensor if
- * `value` is PT2_NONE. */
+/* Adds a Reshape of `from` to `shape`. Its output is result `value`, or a tensor that the program
+ * does not have if `value` is PT2_NONE. */
 tn_status tn__pt2_reshape(pt2_reader *reader, tn_tensor_id from, uint32_t rank,
                           const int64_t *shape, uint32_t value, tn_tensor_id *id);
 

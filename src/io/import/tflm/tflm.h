@@ -24,7 +24,7 @@
 
 /* A tensor of the file. Tensors are numbered across all subgraphs. */
 typedef struct tflm_tensor {
-    const int64_t *shape; /* [rank] */
+    const int64_t *shape; /* [rank] extents */
     uint32_t rank;
     tn_dtype dtype;
     uint32_t channels; /* number of scales of the tensor's quantisation; 0: it is not quantised */
@@ -39,7 +39,7 @@ typedef struct tflm_tensor {
 
 /* An operator, with the requests of its kernel. */
 typedef struct tflm_op {
-    const tflite_code *code; /* operator type and its number */
+    const tflite_code *code; /* the operator's type, by name and by number */
     tn__flat_table table;
     uint32_t subgraph;
     tn__flat_vector inputs, outputs; /* numbers of tensors within the subgraph */
@@ -53,7 +53,7 @@ typedef struct tflm_build {
     const char *name; /* name of the version; "" for the reference kernels */
     uint32_t runtime; /* revision of TensorFlow Lite Micro as a date, such as 20250131 */
     bool armclang;
-    bool small; /* KERNELS_OPTIMIZED_FOR_SIZE */
+    bool small; /* true: compiled with KERNELS_OPTIMIZED_FOR_SIZE */
 } tflm_build;
 
 #define TFLM_VERSION(major, minor, patch) ((major)*1000000u + (minor)*10000u + (patch)*100u)
@@ -63,7 +63,7 @@ typedef struct tflm_model {
     const tn_micro_options *options;
     const tflm_build *build; /* the build that sizes are being computed for */
     tn__arena arena;
-    tflm_tensor *tensors; /* [plan->first[subgraphs]] */
+    tflm_tensor *tensors; /* [plan->first[subgraphs]] the tensors of all subgraphs */
     tflite_code *codes;
     uint32_t code_count;
     tflm_op *ops;       /* operators of all subgraphs, sorted by subgraph */
@@ -86,7 +86,8 @@ typedef struct tflm_need {
 } tflm_need;
 
 /* Computes size and alignment of a C struct from a description of its fields: p pointer, z size_t,
- * i 4 bytes, e enum, b bool, h 2 bytes, d 8 bytes. A number repeats the field after it. */
+ * i 4 bytes, e enum, b bool, h 2 bytes, d 8 bytes. A number repeats the field after it. Returns 0
+ * on overflow; `alignment` may be NULL. */
 uint64_t tn__tflm_struct(tn_micro_target target, const char *fields, uint64_t *alignment);
 #define TN__TFLM_SIZE(target, fields) tn__tflm_struct(target, fields, NULL)
 
@@ -103,11 +104,12 @@ tflm_window tn__tflm_window(const tflm_model *model, const tflm_op *op);
 
 /* Computes the memory that the kernel of one operator requests in the current build. */
 void tn__tflm_need(const tflm_model *model, const tflm_op *op, tflm_need *need);
-/* Computes the scratch of the reference kernel. The rules of libraries that use that kernel call
- * it. */
+/* Computes the scratch of the reference kernel. The functions for other libraries call this one for
+ * operators that run the reference kernel. */
 void tn__tflm_reference(const tflm_model *model, const tflm_op *op, tflm_need *need);
-/* The rules of a library. They return false if the library has no kernel of its own for this
- * operator. */
+/* Compute the memory that the kernel of CMSIS-NN or ESP-NN requests. tn__tflm_cmsis returns false
+ * if the library has no kernel of its own for this operator; tn__tflm_esp returns true, because it
+ * adds the reference kernel's scratch itself. */
 bool tn__tflm_cmsis(const tflm_model *model, const tflm_op *op, tflm_need *need);
 bool tn__tflm_esp(const tflm_model *model, const tflm_op *op, tflm_need *need);
 bool tn__tflm_hifi(const tflm_model *model, const tflm_op *op, tflm_need *need);

@@ -170,7 +170,8 @@ static bool caching_is_whole(const tn_pool *pool, uint32_t chunk) {
     return after->is_segment || after->state == TN__CHUNK_OUTSIDE;
 }
 
-/* Returns a segment to the range and joins it with outside neighbours. Returns the joined chunk. */
+/* Returns a segment to the range, as unreserved bytes, and joins it with unreserved neighbours.
+ * Returns the joined chunk. */
 static uint32_t caching_return(tn_pool *pool, uint32_t chunk) {
     caching_state *state = pool->state;
     tn__chunk *segment = &pool->chunks[chunk];
@@ -202,9 +203,9 @@ static uint64_t caching_trim(tn_pool *pool) {
     return before - pool->reserved;
 }
 
-/* Returns free segments when more than a given fraction of the limit is reserved: those that were
- * unused for at least the average number of searches, until the reservation is below that
- * fraction. */
+/* Returns free large segments to the range when more than a given fraction of the limit is
+ * reserved: those that were unused for at least the average number of searches, until the
+ * reservation is below that fraction. */
 static void caching_collect(tn_pool *pool) {
     caching_state *state = pool->state;
     const double threshold = state->options.garbage_collection_threshold * (double)state->limit;

@@ -7,8 +7,8 @@
  * bound, and the result says so unless the architecture is known to have full attention only. If an
  * architecture without a row has keys about states or an index, the result is an error, because its
  * cache is not known. Source: llama.cpp b10256 (llama-model.cpp, llama-hparams.cpp,
- * llama-kv-cache.cpp, llama-memory-recurrent.cpp). The context sizes that llama.cpp itself reports
- * for 28 files are in tests/estimate/test_gguf_cache.c.
+ * llama-kv-cache.cpp, llama-memory-recurrent.cpp). tests/estimate/test_gguf_cache.c has the context
+ * sizes that llama.cpp itself reports for real files.
  */
 #include <stdio.h>
 
@@ -296,7 +296,7 @@ static const char *gguf_unknown_part(const gguf_reading *it) {
     return NULL;
 }
 
-/* --- the cache --- */
+/* --- the cache of each layer --- */
 
 typedef struct gguf_widths { /* widths of keys and values of one head */
     uint64_t key, value, window_key, window_value;

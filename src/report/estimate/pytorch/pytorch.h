@@ -78,7 +78,7 @@ typedef struct tn__pytorch {
     tn_tensor_id *extra;
     /* [2 * ops] operands of a matrix product after copies to contiguous memory */
     tn_tensor_id *operands;
-    /* [ops] If true: pyTorch computes the operator within its only reader, so its result is not
+    /* [ops] true: PyTorch computes the operator within its only reader, so the result is not
      * saved */
     bool *fused;
     /* [operators of the new graph] bytes of workspace of each operator; the array grows */
@@ -114,8 +114,8 @@ tn_status tn__pytorch_contiguous(tn__pytorch *it, tn_tensor_id like, tn_kind kin
  * returns that factor. PyTorch computes both in one operator. Returns TN_NONE for other
  * products. */
 tn_tensor_id tn__pytorch_gate(const tn__pytorch *it, const tn_op *op);
-/* Returns whether the operator is a Gather of a single index from a computed tensor, which is a
- * view. */
+/* Returns whether the operator is a Gather of a single index from a tensor that is not a parameter.
+ * In PyTorch that is a view. */
 bool tn__pytorch_selects(const tn__pytorch *it, const tn_op *op);
 tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id);
 tn_status tn__pytorch_backward(tn__pytorch *it, tn_op_id id);

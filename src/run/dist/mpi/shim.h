@@ -5,7 +5,8 @@
  * (shim.c), which is built if mpi.h is found and loaded when a world of ranks needs it. The library
  * and the command themselves do not need MPI.
  *
- * All functions return 0, or a code for MPI_Error_string. Only one thread may call them.
+ * Functions that return int return 0, or a code for MPI_Error_string. Only one thread may call
+ * them.
  */
 #ifndef TN_DIST_SHIM_H
 #define TN_DIST_SHIM_H
@@ -24,7 +25,7 @@ enum { /* Kinds of messages. A receive gets only messages of the kind that it as
 };
 
 typedef struct tn__shim {
-    int version;          /* TN__SHIM_VERSION */
+    int version;          /* version of this table: TN__SHIM_VERSION */
     size_t request_bytes; /* bytes of the request that `post` fills in */
     int (*start)(int *rank, int *ranks,
                  bool *serial); /* *serial: whether MPI allows this thread to make the calls */
