@@ -30,9 +30,10 @@ TN__GRADIENT(lstm);
 TN__GRADIENT(gru);
 TN__GRADIENT(rnn);
 TN__GRADIENT(linear_attention);
-TN__GRADIENT(linear_attention);
-/* gradient_train.c: operators of domain "tenure" */
-TN__GRADIENT(class_loss); /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
+/* defined in gradient_train.c: gradients of losses, batch normalisation, dropout and
+ * FakeQuantize */
+/* the gradient of SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss */
+TN__GRADIENT(class_loss);
 TN__GRADIENT(cross_entropy);
 TN__GRADIENT(mean_squared);
 TN__GRADIENT(batch_norm_train);
@@ -70,8 +71,7 @@ TN__GRADIENT(mul);
 TN__GRADIENT(pow);
 TN__GRADIENT(sub);
 TN__GRADIENT(where);
-/* gradient_reduce.c */
-TN__GRADIENT(cum_prod);
+/* defined in gradient_reduce.c */
 TN__GRADIENT(cum_prod);
 TN__GRADIENT(cum_sum);
 TN__GRADIENT(group_norm);

@@ -203,7 +203,6 @@ static uint64_t train_flops_recurrent(tn_infer *infer) {
     return tn__mul_sat(tn__mul_sat(6, turns), tn__add_sat(w, r));
 }
 
-<<<<<<< HEAD
 /* Operations of linear attention's gradient, per element of the state and token: about four to
  * repeat the forward pass, which happens twice, and ten to go back. */
 static uint64_t train_flops_linear(tn_infer *infer) {
@@ -215,10 +214,7 @@ static uint64_t train_flops_linear(tn_infer *infer) {
     return tn__count_mul(values, tn__mul_sat(18, (uint64_t)(k->shape[2] / groups)));
 }
 
-/* --- updates: output k is the k-th operand that changes --- */
-=======
 /* --- optimizers: output k is the k-th of the operands that they update --- */
->>>>>>> main
 
 static tn_view train_view_step(tn_infer *infer, uint32_t output) {
     if (output >= tn__output_count(infer)) return tn__no_view;
