@@ -8,6 +8,8 @@ if(NOT TENURE_TEST_PREFIX)
   tenure_test(python.layouts NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/layouts.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
                       ${CMAKE_C_COMPILER})
+  tenure_test(python.eager NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/eager.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.executorch NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/executorch.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
                       ${PROJECT_SOURCE_DIR}/../shared/data/foreign/pte)

@@ -13,6 +13,7 @@
     report                          tables, JSON, pages
     holders, Watch                  the present holders of memory of a process; a table that this process publishes
     tenure.torch                    estimate, fit and watch for PyTorch modules
+    tenure.eager                    operators one at a time within a budget, with gradients
     tenure.executorch               a planner for ExecuTorch's export
     python3 -m tenure.record        records an unchanged PyTorch program, as a log for `tenure simulate`
 

@@ -19,6 +19,8 @@ CONFLICTS = ("none", "overlap", "alignment", "pin", "capacity", "peak", "overflo
 KINDS = ("activation", "input", "output", "parameter", "constant", "workspace", "gradient", "optimizer_state")
 PARTS = ("weights", "gradients", "optimizer_state", "activations", "workspace", "overhead", "runtime")
 PHASES = ("load", "forward", "backward", "update", "later_steps", "evaluation", "checkpoint")
+DTYPES = ("undefined", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "float64",
+          "uint32", "uint64", "complex64", "complex128", "bfloat16")  # the rest have no type in numpy
 LOSSES = ("cross-entropy", "mean-squared", "output")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "none")
 FATES = ("kept", "recomputed", "swapped", "encoded")
@@ -31,6 +33,7 @@ ALLOW = {"order": 1, "recompute": 2, "swap": 4, "compress": 8, "lossy": 16, "spl
 CLAIMS = ("fits", "infeasible", "not_found", "stopped", "not_tried")
 TO_RUN, TO_TRAIN, TRAINED = 0, 1, 2  # tn_rewrite_use
 INPLACE_NONE = 1
+ATTRS = ("int", "float", "string", "ints", "floats", "strings")  # tn_attr_type
 
 
 class tn_error(Structure):
@@ -45,6 +48,7 @@ def opaque(name: str) -> Type[Structure]:
 tn_problem, tn_graph, tn_program, tn_occupancy = map(opaque, ("tn_problem", "tn_graph", "tn_program", "tn_occupancy"))
 tn_costs, tn_setup, tn_kernels, tn_trace = map(opaque, ("tn_costs", "tn_setup", "tn_kernels", "tn_trace"))
 tn_pruning, tn_watch = map(opaque, ("tn_pruning", "tn_watch"))
+tn_device, tn_eager, tn_eager_optimizer = map(opaque, ("tn_device", "tn_eager", "tn_eager_optimizer"))
 
 RESIZE = CFUNCTYPE(c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_size_t)
 LOG = CFUNCTYPE(None, c_void_p, c_char_p)
@@ -381,6 +385,69 @@ class tn_watch_view(Structure):
                 ("table_count", c_uint32)]
 
 
+# --- engine.h, eager.h ---
+
+class tn_device_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("device", c_char_p), ("capacity", c_uint64),
+                ("link_bytes_per_s", c_double)]
+
+
+class tn_attr(Structure):
+    _fields_ = [("name", c_char_p), ("type", c_int), ("count", c_uint32), ("ints", POINTER(c_int64)),
+                ("floats", POINTER(c_double)), ("strings", POINTER(c_char_p)), ("tensor", c_uint32),
+                ("block", c_uint32)]
+
+
+class tn_eager_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("budget", c_uint64), ("policy", c_char_p),
+                ("device", POINTER(tn_device)), ("threads", c_uint32), ("plain", c_bool), ("poison", c_bool),
+                ("no_tape", c_bool), ("record", c_bool), ("model_costs", c_bool), ("all_candidates", c_bool),
+                ("seed", c_uint64), ("find_least", c_bool)]
+
+
+class tn_eager_data(Structure):
+    _fields_ = [("dtype", c_int), ("kind", c_int), ("rank", c_uint32), ("shape", POINTER(c_int64)),
+                ("data", c_void_p), ("name", c_char_p)]
+
+
+class tn_eager_call(Structure):
+    _fields_ = [("type", c_char_p), ("domain", c_char_p), ("version", c_uint32), ("input_count", c_uint32),
+                ("output_count", c_uint32), ("attr_count", c_uint32), ("inputs", POINTER(c_uint64)),
+                ("attrs", POINTER(tn_attr)), ("names", POINTER(c_char_p))]
+
+
+class tn_eager_about(Structure):
+    _fields_ = [("dtype", c_int), ("kind", c_int), ("rank", c_uint32), ("shape", POINTER(c_int64)),
+                ("bytes", c_uint64), ("resident", c_bool)]
+
+
+class tn_eager_optimizer_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("optimizer", c_int), ("momentum", c_double), ("beta1", c_double),
+                ("beta2", c_double), ("epsilon", c_double), ("weight_decay", c_double), ("nesterov", c_bool)]
+
+
+class tn_evict_counts(Structure):
+    _fields_ = [("plain_cost", c_uint64), ("plain_ops", c_uint64), ("remade_cost", c_uint64), ("remade_ops", c_uint64),
+                ("drop_count", c_uint64), ("dropped_bytes", c_uint64), ("swap_count", c_uint64),
+                ("swapped_bytes", c_uint64), ("fetch_count", c_uint64), ("fetched_bytes", c_uint64),
+                ("swap_cost", c_uint64), ("move_count", c_uint64), ("moved_bytes", c_uint64), ("move_cost", c_uint64),
+                ("search_count", c_uint64), ("evaluation_count", c_uint64), ("access_count", c_uint64),
+                ("search_s", c_double), ("bytes", c_uint64), ("peak_bytes", c_uint64), ("reach_bytes", c_uint64),
+                ("hole_count", c_uint64), ("hole_bytes", c_uint64), ("host_bytes", c_uint64),
+                ("host_peak_bytes", c_uint64), ("restart_count", c_uint64), ("spent_count", c_uint64),
+                ("spent_bytes", c_uint64)]
+
+
+class tn_evict_least(Structure):
+    _fields_ = [("bytes", c_uint64), ("pinned", c_uint64), ("held", c_uint64), ("working", c_uint64), ("op", c_uint64),
+                ("name", c_char_p)]
+
+
+class tn_eager_counts(Structure):
+    _fields_ = [("budget", c_uint64), ("handles", c_uint64), ("history", c_uint64), ("recipes", c_uint64),
+                ("evict", tn_evict_counts)]
+
+
 P = POINTER
 E = P(tn_error)
 status = c_int
@@ -474,4 +541,32 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_watch_step": (None, [P(tn_watch)]),
     "tn_watch_read": (status, [c_uint32, P(tn_context), P(P(tn_watch_view)), E]),
     "tn_watch_view_release": (None, [P(tn_watch_view)]),
+    "tn_device_create": (status, [P(tn_device_options), P(P(tn_device)), E]),
+    "tn_device_destroy": (None, [P(tn_device)]),
+    "tn_evict_policy_count": (c_uint32, []),
+    "tn_evict_policy_name": (c_char_p, [c_uint32]),
+    "tn_evict_policy_summary": (c_char_p, [c_uint32]),
+    "tn_eager_create": (status, [P(tn_eager_options), P(P(tn_eager)), E]),
+    "tn_eager_destroy": (None, [P(tn_eager)]),
+    "tn_eager_put": (status, [P(tn_eager), P(tn_eager_data), P(c_uint64), E]),
+    "tn_eager_apply": (status, [P(tn_eager), P(tn_eager_call), P(c_uint64), E]),
+    "tn_eager_del": (status, [P(tn_eager), c_uint64, E]),
+    "tn_eager_get": (status, [P(tn_eager), c_uint64, c_void_p, c_uint64, E]),
+    "tn_eager_set": (status, [P(tn_eager), c_uint64, c_void_p, c_uint64, E]),
+    "tn_eager_drop": (status, [P(tn_eager), c_uint64, E]),
+    "tn_eager_offload": (status, [P(tn_eager), c_uint64, E]),
+    "tn_eager_describe": (status, [P(tn_eager), c_uint64, P(tn_eager_about), E]),
+    "tn_eager_backward": (status, [P(tn_eager), c_uint64, P(c_uint64), c_uint32, P(c_uint64), E]),
+    "tn_eager_tape": (None, [P(tn_eager), c_bool]),
+    "tn_eager_forget": (None, [P(tn_eager)]),
+    "tn_eager_optimizer_create": (status, [P(tn_eager), P(tn_eager_optimizer_options), P(c_uint64), c_uint32,
+                                           P(P(tn_eager_optimizer)), E]),
+    "tn_eager_optimizer_destroy": (None, [P(tn_eager_optimizer)]),
+    "tn_eager_optimizer_step": (status, [P(tn_eager_optimizer), P(c_uint64), c_double, E]),
+    "tn_eager_recorded": (status, [P(tn_eager), P(P(tn_graph)), P(P(tn_program)), E]),
+    "tn_eager_log": (status, [P(tn_eager), c_char_p, E]),
+    "tn_eager_restart": (status, [P(tn_eager), E]),
+    "tn_eager_count": (None, [P(tn_eager), P(tn_eager_counts)]),
+    "tn_eager_least": (None, [P(tn_eager), P(tn_evict_least)]),
+    "tn_eager_check": (status, [P(tn_eager), E]),
 }
