@@ -25,7 +25,7 @@ def ask(tenure, *words):
 
 def main():
     tenure, folders = sys.argv[1], sys.argv[2:]
-    print("| model | naive | bound | planned | online | greedy | saved | whole arena, cortex-m4 | without a plan |")
+    print("| model | naive | bound | planned | online | greedy | saved | whole arena, our plan | whole arena, runtime's plan |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         copy = os.path.join(folder, "planned.tflite")

@@ -352,7 +352,8 @@ typedef enum tn_micro_target {
     TN_MICRO_CORTEX_M_SCALAR,
     TN_MICRO_ESP32, /* 32 bits, enums of 4 bytes: ESP32, S2, C2, C3, C5, C6, H2 */
     TN_MICRO_ESP32_S3,
-    TN_MICRO_ESP32_P4
+    TN_MICRO_ESP32_P4,
+    TN_MICRO_HIFI4 /* Xtensa HiFi 3 and HiFi 4: 32 bits, enums of 4 bytes */
 } tn_micro_target;
 
 /* The kernels that replace reference kernels. TN_MICRO_ANY: every library that runs on the target
@@ -361,6 +362,7 @@ typedef enum tn_micro_kernels {
     TN_MICRO_REFERENCE,
     TN_MICRO_CMSIS_NN, /* CMSIS-NN, which runs on Cortex-M and x86-64 */
     TN_MICRO_ESP_NN,   /* ESP32 */
+    TN_MICRO_HIFI_NN,  /* Cadence's NN library for HiFi, as published in May 2024 */
     TN_MICRO_ANY
 } tn_micro_kernels;
 

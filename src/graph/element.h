@@ -23,6 +23,14 @@ static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, u
     for (uint32_t i = 0; i < bits / 8 && i < 8; i++) bytes[i] = (uint8_t)(element >> (8 * i));
 }
 
+/* Clears the bits of the last byte that belong to no element of a plain array, so that equal arrays
+ * have equal bytes. */
+static inline void tn__element_pad(void *array, uint32_t bits, uint64_t count) {
+    uint8_t *bytes = array;
+    uint32_t used = (uint32_t)(count % 8 * bits % 8);
+    if (used != 0) bytes[count * bits / 8] &= (uint8_t)((1u << used) - 1);
+}
+
 /* The bits of a number as float16, bfloat16, float32 or float64, rounded to nearest even. */
 uint64_t tn__element_of(tn_dtype dtype, double value);
 

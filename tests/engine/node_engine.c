@@ -8,6 +8,8 @@
 #include "base/base.h"
 #include "node_run.h"
 
+#define NODE_VALUES 8 /* the longest list that is told ahead */
+
 typedef struct node {
     const node_options *options;
     tn_graph *loaded;
@@ -41,20 +43,26 @@ static tn_status node_reshape(node *self, const char *path, const tn_array *inpu
     return TN_OK;
 }
 
-/* A size that nothing determines: integer scalars are told ahead, as --value does. */
+/* A size that nothing determines: short lists of integers are told ahead, as --value does. */
 static tn_status node_load_values(node *self, const char *path, const tn_array *inputs,
                                   const char *const *names, uint32_t input_count) {
     tn_import_options options = TN_IMPORT_OPTIONS_INIT;
     tn_input_value values[NODE_INPUTS_MAX];
-    double numbers[NODE_INPUTS_MAX];
+    double numbers[NODE_INPUTS_MAX][NODE_VALUES];
     for (uint32_t i = 0; i < input_count; i++) {
-        bool narrow = inputs[i].dtype == TN_INT32;
-        int32_t number = 0;
-        int64_t wide = 0;
-        if ((!narrow && inputs[i].dtype != TN_INT64) || inputs[i].rank != 0) continue;
-        memcpy(narrow ? (void *)&number : &wide, inputs[i].data, narrow ? 4 : 8);
-        numbers[i] = narrow ? number : (double)wide;
-        values[options.value_count++] = (tn_input_value){names[i], 1, &numbers[i]};
+        const bool narrow = inputs[i].dtype == TN_INT32;
+        const uint64_t count = inputs[i].bytes / (narrow ? 4 : 8);
+        if ((!narrow && inputs[i].dtype != TN_INT64) || inputs[i].rank > 1 || count < 1 ||
+            count > NODE_VALUES)
+            continue;
+        for (uint64_t k = 0; k < count; k++) {
+            int32_t number = 0;
+            int64_t wide = 0;
+            memcpy(narrow ? (void *)&number : &wide,
+                   (const char *)inputs[i].data + k * (narrow ? 4 : 8), narrow ? 4 : 8);
+            numbers[i][k] = narrow ? number : (double)wide;
+        }
+        values[options.value_count++] = (tn_input_value){names[i], (uint32_t)count, numbers[i]};
         self->is_known[i] = true;
     }
     options.values = values;

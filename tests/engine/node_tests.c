@@ -2,7 +2,7 @@
  * 117 of what PyTorch exported, 23 of small models.
  *
  *     node_tests [--data FOLDER] [--list FILE] [--filter GLOB] [--verbose] [--plain] [--rewrite]
- *                [--again]
+ *                [--again] [--table]
  *
  * Each case is a model, inputs and expected outputs. A case passes when every output has the
  * expected element type and shape, integers are equal, and floats are within 1e-3 relative or
@@ -11,7 +11,8 @@
  * with its reason: "name: reason". It is kept honest in both directions: a listed case that passes
  * fails the test as much as one that fails and is not listed. --filter is a shell pattern, or part
  * of a name; --plain leaves oneDNN out, --rewrite runs the rewritten graph, --again runs each
- * twice. Every run is poisoned, and must stay below its planned peak.
+ * twice. Every run is poisoned, and must stay below its planned peak. --table prints, for each
+ * operator set, how many cases give the expected outputs, are refused, or give other outputs.
  *
  * FOLDER holds node/, pytorch-converted/, pytorch-operator/ and simple/.
  * Exit status: 0 as the list says, 1 not so, 77 the data are absent.
@@ -221,6 +222,59 @@ static bool case_passes(const char *data, const char *name, const node_options *
     return sets != 0;
 }
 
+/* --- a table by operator set --- */
+
+#define TABLE_SETS 64u
+
+typedef struct table {
+    uint32_t equal[TABLE_SETS], refused[TABLE_SETS], different[TABLE_SETS];
+} table;
+
+/* The operator set of ONNX's domain that a model states; 0: none. A model that cannot be loaded has
+ * one, too. */
+static uint32_t table_set(const char *data, const char *name) {
+    static const tn__message model = {"ModelProto", {[8] = TN_WIRE_BYTES}};
+    static const tn__message set = {"OperatorSetIdProto",
+                                    {[1] = TN_WIRE_BYTES, [2] = TN_WIRE_VARINT}};
+    char path[1400];
+    tn__file file;
+    tn__field field;
+    uint32_t version = 0;
+    snprintf(path, sizeof path, "%s/%s/model.onnx", data, name);
+    if (tn__file_map(path, &file, NULL) != TN_OK) return 0;
+    tn__wire wire = tn__wire_open(file.bytes, (tn__span){file.bytes, file.size}, &model);
+    while (tn__wire_next(&wire, &field)) {
+        tn__wire inner = tn__wire_open(file.bytes, field.span, &set);
+        tn__field part;
+        bool own = true;
+        uint64_t stated = 0;
+        while (tn__wire_next(&inner, &part)) {
+            if (part.number == 1) own = part.span.size == 0;
+            if (part.number == 2) stated = part.value;
+        }
+        if (own && stated < TABLE_SETS) version = (uint32_t)stated;
+    }
+    tn__file_unmap(&file);
+    return version;
+}
+
+static void table_print(const table *all) {
+    uint32_t sums[3] = {0};
+    printf("| operator set | cases | equal | refused | different |\n|---|---:|---:|---:|---:|\n");
+    for (uint32_t k = 0; k < TABLE_SETS; k++) {
+        uint32_t cases = all->equal[k] + all->refused[k] + all->different[k];
+        sums[0] += all->equal[k], sums[1] += all->refused[k], sums[2] += all->different[k];
+        if (cases == 0) continue;
+        if (k == 0)
+            printf("| of other domains only");
+        else
+            printf("| %u", k);
+        printf(" | %u | %u | %u | %u |\n", cases, all->equal[k], all->refused[k],
+               all->different[k]);
+    }
+    printf("| all | %u | %u | %u | %u |\n", sums[0] + sums[1] + sums[2], sums[0], sums[1], sums[2]);
+}
+
 /* --- the list --- */
 
 typedef struct listed {
@@ -283,14 +337,22 @@ static bool is_wanted(const char *name, const char *filter) {
 typedef struct run_set {
     node_options options;
     list known;
-    bool verbose;
+    bool verbose, in_table;
     totals sum; /* of all folders: what was wrong */
+    table table;
 } run_set;
 
 static void run_case(const char *data, const char *name, run_set *set, totals *sum) {
     char why[700] = "";
     listed *entry = list_find(&set->known, name);
     bool passes = case_passes(data, name, &set->options, why, sizeof why);
+    if (set->in_table) {
+        uint32_t version = table_set(data, name);
+        bool differs = strncmp(why, "output ", 7) == 0;
+        (passes    ? set->table.equal
+         : differs ? set->table.different
+                   : set->table.refused)[version]++;
+    }
     if (entry != NULL) entry->met = true;
     if (passes && entry == NULL) sum->passed++;
     if (!passes && entry != NULL) sum->listed++;
@@ -344,6 +406,8 @@ int main(int argc, char **argv) {
             set.options.plain = true;
         else if (strcmp(argv[i], "--rewrite") == 0)
             set.options.rewrite = true;
+        else if (strcmp(argv[i], "--table") == 0)
+            set.in_table = true;
         else if (strcmp(argv[i], "--again") == 0)
             set.options.again = true;
         else if (strcmp(argv[i], "--data") == 0 && i + 1 < argc)
@@ -369,5 +433,6 @@ int main(int argc, char **argv) {
             printf("LISTED, BUT ABSENT  %s\n", set.known.items[i].name);
         }
     list_release(&set.known);
+    if (set.in_table) table_print(&set.table);
     return set.sum.unlisted + set.sum.wrongly_listed != 0;
 }

@@ -2,10 +2,12 @@
 
     packed.py TENURE FOLDER [CASES] [SEED]
 
-Random models of DequantizeLinear and MatMul or Gemm: weights of 2, 4 and 8 bits, with and without a sign and zero
-points; one scale, one for each row or column, or one for each block of either; the matrix also transposed, by Gemm's
-transB or by a Transpose; two products may read one matrix. The right result is computed in float64 from the unpacked
-numbers. The memory for weights may not exceed the bytes in the file, rounded up for each tensor.
+Random models of DequantizeLinear and MatMul, Gemm or Gather: weights of 2, 4 and 8 bits, with and without a sign and
+zero points, also floats of 4 and 8 bits; one scale, one for each row or column, or one for each block of either; scales
+of 16 bits, with everything else in 16 bits, or with a Cast of the scales or of the weights; the matrix also transposed,
+by Gemm's transB or by a Transpose; a product and a Gather, or two products, may read one matrix. The right result is
+computed in float64 from the unpacked numbers. The memory for weights may not exceed the bytes in the file, rounded up
+for each tensor.
 Exit status: 0 all right, 1 not, 77 something is absent.
 """
 import json
@@ -23,6 +25,14 @@ except ImportError:
 
 TYPES = {"int8": (TensorProto.INT8, 8, True), "uint8": (TensorProto.UINT8, 8, False), "uint4": (21, 4, False),
          "int4": (22, 4, True), "uint2": (25, 2, False), "int2": (26, 2, True)}
+FLOATS = {"float4e2m1": (23, 4, 2, 1), "float8e4m3fn": (17, 8, 4, 3), "float8e5m2": (19, 8, 5, 2)}  # exponent, mantissa
+
+
+def float_of(code, exponent, mantissa):
+    """The number of a code of a small float; codes of NaN and infinity are not asked for."""
+    high, low = code >> mantissa & (1 << exponent) - 1, code & (1 << mantissa) - 1
+    size = (low + (1 << mantissa if high else 0)) * 2.0 ** (max(high, 1) - (1 << exponent - 1) + 1 - mantissa)
+    return -size if code >> exponent + mantissa & 1 else size
 
 
 def pack(numbers, bits):
@@ -40,45 +50,62 @@ def tensor(name, kind, shape, raw):
 
 def build(random, path):
     """A model; its input, the right result and the bytes of its weights."""
-    kind = random.choice(list(TYPES))
-    number, bits, signed = TYPES[kind]
+    kind = random.choice(list(TYPES) + list(FLOATS))
+    real = FLOATS.get(kind)
+    number, bits, signed = (real[0], real[1], False) if real else TYPES[kind]
+    short = random.choice(["no", "all", "weights", "scales"])  # what has 16 bits
     inner, columns = int(random.integers(1, 150)), int(random.integers(1, 150))
+    if random.integers(6) == 0:  # more columns than the kernel computes together
+        columns = int(random.integers(500, 1100))
     gemm, turn = bool(random.integers(2)), bool(random.integers(2))
     flip = gemm and bool(random.integers(2))
     shape = (columns, inner) if turn != flip else (inner, columns)
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if real and bits == 8:
+        high = 0x7b  # no NaN
     codes = random.integers(low, high + 1, shape)
+    decode = numpy.vectorize(lambda code: float_of(int(code), *real[2:]), otypes=[float]) if real else numpy.float64
     how, axis = random.choice(["one", "each", "blocks"]), int(random.integers(2))
     block = int(random.choice([2, 16, 32, 64])) if how == "blocks" else 0
     parts = [-(-n // block) if d == axis and block else n for d, n in enumerate(shape)]
-    scales = random.random([] if how == "one" else [shape[axis]] if how == "each" else parts).astype(numpy.float32)
-    zeros = random.integers(low, high + 1, scales.shape) if random.integers(2) else None
+    scales = random.random([] if how == "one" else [shape[axis]] if how == "each" else parts)
+    scales = (scales / (1 if not real else decode(numpy.array(high)))).astype(
+        numpy.float32 if short == "no" else numpy.float16)
+    zeros = random.integers(low, high + 1, scales.shape) if random.integers(2) and not real else None
 
     def spread(values):
         if how == "each":
             return values.reshape([-1 if d == axis else 1 for d in range(2)])
         return numpy.repeat(values, block, axis)[:shape[0], :shape[1]] if how == "blocks" else values
-    wide = (codes - (spread(zeros) if zeros is not None else 0)) * spread(scales).astype(float)
-    initial = [tensor("w", number, shape, pack(codes, bits)), tensor("s", 1, scales.shape, scales.tobytes())]
+    wide = (decode(codes) - (spread(zeros) if zeros is not None else 0)) * spread(scales).astype(float)
+    initial = [tensor("w", number, shape, pack(codes, bits)),
+               tensor("s", 1 if short == "no" else 10, scales.shape, scales.tobytes())]
     if zeros is not None:
         initial.append(tensor("z", number, scales.shape, pack(zeros, bits)))
     attributes = {"axis": axis - 2 if random.integers(2) else axis}
     if block:
         attributes["block_size"] = block
-    nodes = [helper.make_node("DequantizeLinear", [t.name for t in initial], ["d"], **attributes)]
-    matrix = "d"
+    nodes, names, matrix = [], [t.name for t in initial], "d"
+    if short == "scales":
+        nodes.append(helper.make_node("Cast", ["s"], ["c"], to=1))
+        names[1] = "c"
+    nodes.append(helper.make_node("DequantizeLinear", names, ["d"], **attributes))
+    if short == "weights":
+        nodes.append(helper.make_node("Cast", ["d"], ["f"], to=1))
+        matrix = "f"
     if turn:
-        nodes.append(helper.make_node("Transpose", ["d"], ["t"], perm=[1, 0]))
+        nodes.append(helper.make_node("Transpose", [matrix], ["t"], perm=[1, 0]))
         matrix = "t"
     rows = [int(random.integers(1, 6)) for _ in range(1 if gemm else random.integers(1, 3))]
-    x = random.standard_normal(rows + [inner]).astype(numpy.float32)
+    plain, element = (numpy.float16, 10) if short == "all" else (numpy.float32, 1)
+    x = random.standard_normal(rows + [inner]).astype(plain)
     wanted = x.astype(float) @ (wide.T if turn != flip else wide)
     if gemm:
-        bias = random.standard_normal(columns).astype(numpy.float32) if random.integers(2) else None
+        bias = random.standard_normal(columns).astype(plain) if random.integers(2) else None
         nodes.append(helper.make_node("Gemm", ["x", matrix] + (["b"] if bias is not None else []), ["y"],
                                       transB=int(flip)))
         if bias is not None:
-            initial.append(tensor("b", 1, [columns], bias.tobytes()))
+            initial.append(tensor("b", element, [columns], bias.tobytes()))
             wanted = wanted + bias
     else:
         nodes.append(helper.make_node("MatMul", ["x", matrix], ["y"]))
@@ -90,13 +117,24 @@ def build(random, path):
                      helper.make_node("Gemm", ["n", matrix], ["again"], transB=1))
         nodes.append(helper.make_node("Sub", ["once", "again"], ["y"]))
         wanted = wanted + x.astype(float) @ (wide.T if flip else wide)
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, x.shape)],
+    gathers = not turn and not twice and bool(random.integers(2))
+    if gathers:  # y + the mean of three rows, some by their numbers from the end
+        places = random.integers(-shape[0], shape[0], 3)
+        initial.append(tensor("i", 7, [3], places.astype(numpy.int64).tobytes()))
+        for node in nodes:
+            node.output[0] = "product" if node.output[0] == "y" else node.output[0]
+        nodes.append(helper.make_node("Gather", [matrix, "i"], ["rows"], axis=int(random.choice([0, -2]))))
+        nodes.append(helper.make_node("ReduceMean", ["rows"], ["mean"], keepdims=0))
+        nodes.append(helper.make_node("Add", ["product", "mean"], ["y"]))
+        wanted = wanted + wide[places].mean()
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", element, x.shape)],
                               [onnx.ValueInfoProto(name="y")], initial)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
     model.ir_version = 10
     onnx.save(model, path)
-    what = "%s %s, scales %s along %d by %d, %s%s" % (kind, shape, how, axis, block, "Gemm" if gemm else "MatMul",
-                                                     ", turned" if turn else ", twice" if twice else "")
+    what = "%s %s, scales %s along %d by %d, 16 bits: %s, %s%s%s" % (
+        kind, shape, how, axis, block, short, "Gemm" if gemm else "MatMul",
+        ", turned" if turn else ", twice" if twice else "", ", rows" if gathers else "")
     return x, wanted, sum(-(-len(t.raw_data) // 64) * 64 for t in initial), what
 
 
@@ -121,7 +159,8 @@ def main():
         got, facts = run(tenure, path, x, folder)
         if got is None:
             problem = facts
-        elif got.shape != wanted.shape or numpy.abs(got - wanted).max(initial=0) > 1e-4 * numpy.abs(wanted).max(initial=1):
+        elif got.shape != wanted.shape or numpy.abs(got - wanted).max(initial=0) > (
+                1e-4 if got.dtype == numpy.float32 else 2e-3) * numpy.abs(wanted).max(initial=1):
             problem = "another result"
         else:
             problem = "%d bytes of weights, %d in the file" % (facts["weights"], stored) if facts["weights"] > stored else ""
@@ -130,7 +169,8 @@ def main():
                                   text=True, check=False)
             told = json.loads(done.stdout)
             rounded = facts["weights"] - told["parts"]["weights"]  # each tensor begins at a multiple of 64
-            if not 0 <= rounded < 5 * 64 or told["packed_weights"]["counted"] != "stored":
+            # with computed scales the row about stored bytes is absent
+            if not 0 <= rounded < 6 * 64 or told.get("packed_weights", {"counted": "stored"})["counted"] != "stored":
                 problem = "estimate tells %s" % told["parts"]
         if problem:
             print("seed %d, case %d (%s): %s" % (seed, case, what, problem))

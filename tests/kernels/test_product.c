@@ -2,6 +2,7 @@
 #include "count.h"
 #include "nn.h"
 
+#include "engine/kernels/loops/packed_dot.h"
 #include "engine/kernels/loops/product.h"
 
 /* --- shapes of factors: batches that broadcast, vectors --- */
@@ -371,6 +372,59 @@ static void sums_have_one_order(void **state) {
     }
 }
 
+/* --- packed numbers of 4 bits --- */
+
+/* The order that packed_dot_loops.h states: byte p of a block goes to lane p % 16, halves last. */
+static float dot_by_order(const tn__packed_row *row, const float *x) {
+    float lanes[16] = {0};
+    for (uint64_t b = 0; b < row->blocks; b++)
+        for (uint64_t p = 0; p < row->block / 2; p++) {
+            const uint8_t byte = row->bytes[b * row->block / 2 + p];
+            const float zero = row->zeros != NULL ? row->zeros[b] : 8;
+            const float low = ((float)(byte & 15) - zero) * x[b * row->block + 2 * p];
+            const float high = ((float)(byte >> 4) - zero) * x[b * row->block + 2 * p + 1];
+            lanes[p % 16] += row->scales[b] * (low + high);
+        }
+    for (uint32_t half = 8; half > 0; half /= 2)
+        for (uint32_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
+    return lanes[0];
+}
+
+/* Blocks of all allowed sizes, and rows of more numbers than are converted at a time; zero points
+ * that are given, also no whole numbers, or the usual ones. */
+static void packed_rows_have_one_order(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        tn__random random = {seed};
+        const uint64_t block = 32u * (uint64_t)nn_in(&random, 1, seed % 3 == 0 ? 32 : 4);
+        const uint64_t blocks = (uint64_t)nn_in(&random, 1, 40), count = block * blocks;
+        const uint64_t given = count - (uint64_t)nn_in(&random, 0, (int64_t)block - 1);
+        uint8_t *bytes = malloc(count / 2);
+        float *scales = malloc(blocks * sizeof *scales), *zeros = malloc(blocks * sizeof *zeros);
+        float *x = calloc(count, sizeof *x), *pairs = malloc(count * sizeof *pairs);
+        for (uint64_t i = 0; i < count / 2; i++) bytes[i] = (uint8_t)nn_in(&random, 0, 255);
+        for (uint64_t b = 0; b < blocks; b++) {
+            scales[b] = (float)nn_in(&random, -99, 99) / 70;
+            zeros[b] = (float)nn_in(&random, 0, 30) / 2;
+        }
+        for (uint64_t i = 0; i < given; i++) x[i] = (float)nn_in(&random, -999, 999) / 7;
+        tn__packed_pair(x, given, block, pairs);
+        for (uint32_t k = 0; k < 2; k++) {
+            const tn__packed_row row = {.bytes = bytes,
+                                        .scales = scales,
+                                        .zeros = k == 0 ? NULL : zeros,
+                                        .blocks = blocks,
+                                        .block = block};
+            float found = tn__packed_dot(&row, pairs), want = dot_by_order(&row, x);
+            if (memcmp(&want, &found, sizeof want) != 0)
+                fail_msg("seed %llu, %llu blocks of %llu: %.9g instead of %.9g",
+                         (unsigned long long)seed, (unsigned long long)blocks,
+                         (unsigned long long)block, (double)found, (double)want);
+        }
+        free(bytes), free(scales), free(zeros), free(x), free(pairs);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_multiplies_as_numpy_does),
@@ -383,6 +437,7 @@ int main(void) {
         cmocka_unit_test(dynamic_quantisation_covers_the_range),
         cmocka_unit_test(products_refuse_what_does_not_fit),
         cmocka_unit_test(sums_have_one_order),
+        cmocka_unit_test(packed_rows_have_one_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,7 @@ void clips_and_steps(void **state);
 void arithmetic(void **state);
 void casts(void **state);
 void decomposed(void **state);
+void linear_attention(void **state);
 void reductions(void **state);
 void normalisations(void **state);
 void movement(void **state);

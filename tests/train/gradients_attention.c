@@ -186,6 +186,74 @@ static tn_tensor_id build_causal(net *n, const void *data) {
     return net_op(n, "Add", NET_LIST(y[0], net_op(n, "ReduceSum", NET_LIST(y[1]))));
 }
 
+/* --- linear attention --- */
+
+typedef struct linear_case {
+    const char *rule;
+    bool contrib;
+} linear_case;
+
+/* Up to 10 tokens, so that the sequence is divided into runs of different lengths; every second
+ * time the last state counts too, and sometimes the state alone. */
+static tn_tensor_id build_linear(net *n, const void *data) {
+    const linear_case *it = data;
+    const int64_t batch = draw(n, 1, 2), length = draw(n, 1, 10), groups = draw(n, 1, 2);
+    const int64_t times = draw(n, 1, 2), size = draw(n, 1, 3), value_size = draw(n, 1, 3);
+    bool more_values = it->contrib && draw(n, 0, 2) == 0;
+    const int64_t heads = more_values ? groups : groups * times;
+    const int64_t keys = more_values ? groups * times : groups;
+    const bool by_row = draw(n, 0, 1) != 0, one_beta = draw(n, 0, 1) != 0;
+    shape q = {.rank = 3, .extent = {batch, length, heads * size}};
+    shape k = {.rank = 3, .extent = {batch, length, keys * size}};
+    shape v = {.rank = 3, .extent = {batch, length, keys * value_size}};
+    shape state = {.rank = 4, .extent = {batch, keys, size, value_size}};
+    shape decay = {.rank = 3, .extent = {batch, length, by_row ? keys * size : keys}};
+    shape beta = {.rank = 3, .extent = {batch, length, one_beta ? 1 : keys}};
+    tn_tensor_id y[4], inputs[6] = {param(n, 0, 1, &q),
+                                    param(n, 0, 0.7, &k),
+                                    param(n, 0, 1, &v),
+                                    TN_NONE,
+                                    TN_NONE,
+                                    TN_NONE};
+    if (draw(n, 0, 1)) inputs[3] = param(n, 0, 1, &state);
+    if (strncmp(it->rule, "gated", 5) == 0) inputs[4] = param(n, -0.3, 0.5, &decay);
+    if (strstr(it->rule, "delta") != NULL) inputs[5] = param(n, 0.5, 0.5, &beta);
+    n->version = 27;
+    net_attr_int(n, "q_num_heads", heads);
+    net_attr_int(n, "kv_num_heads", keys);
+    net_attr_string(n, "update_rule", it->rule);
+    if (draw(n, 0, 1)) net_attr_float(n, "scale", 0.8);
+    const int64_t wanted = draw(n, 0, 3);
+    for (uint32_t i = 0; i < 2; i++)
+        y[i] = net_tensor(n, i == 0 ? "y" : "state", TN_KIND_ACTIVATION, TN_UNDEFINED,
+                          TN_RANK_UNKNOWN, NULL);
+    tn_op_spec spec = {.name = "linear",
+                       .type = "LinearAttention",
+                       .domain = it->contrib ? "com.microsoft" : "",
+                       .version = it->contrib ? 1 : n->version,
+                       .inputs = inputs,
+                       .input_count = 6,
+                       .outputs = y,
+                       .output_count = wanted == 0 ? 1 : 2,
+                       .attrs = n->attrs,
+                       .attr_count = n->attr_count};
+    net_ok(n, tn_graph_add_op(n->graph, &spec, NULL, &n->error));
+    n->attr_count = 0;
+    if (wanted == 0) return y[0];
+    if (wanted == 1) return y[1];
+    net_attr_int(n, "keepdims", 0);
+    return net_op(n, "Add", NET_LIST(y[0], net_op(n, "ReduceSum", NET_LIST(y[1]))));
+}
+
+void linear_attention(void **state) {
+    static const char *const rules[] = {"linear", "gated", "delta", "gated_delta"};
+    (void)state;
+    for (uint32_t c = 0; c < 8; c++) {
+        const linear_case it = {.rule = rules[c % 4], .contrib = c >= 4};
+        for (uint64_t seed = 1; seed <= 4 * SEEDS; seed++) check(build_linear, &it, it.rule, seed);
+    }
+}
+
 /* --- the same results --- */
 
 /* The output of the model itself, which keeps the operator. */

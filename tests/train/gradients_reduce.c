@@ -37,6 +37,20 @@ static tn_tensor_id build_cum_sum(net *n, const void *data) {
     return net_op(n, "CumSum", NET_LIST(param(n, 0, 1, &s), net_ints(n, 1, &axis)));
 }
 
+/* Of the factors none, one or two in a row of the axis are 0. */
+static tn_tensor_id build_cum_prod(net *n, const void *data) {
+    shape s = draw_shape(n, 1, 3, 5);
+    int64_t axis = draw(n, -(int64_t)s.rank, s.rank - 1);
+    tn_tensor_id x = param(n, 0, 1.5, &s);
+    (void)data;
+    n->version = 26;
+    for (uint64_t i = 0; i < n->counts[x]; i++)
+        if (draw(n, 0, 3) == 0) n->contents[x][i] = 0;
+    net_attr_int(n, "exclusive", draw(n, 0, 1));
+    net_attr_int(n, "reverse", draw(n, 0, 1));
+    return net_op(n, "CumProd", NET_LIST(x, net_ints(n, 1, &axis)));
+}
+
 static tn_tensor_id build_softmax(net *n, const void *data) {
     shape s = draw_shape(n, 2, 4, 5);
     tn_tensor_id x = param(n, 0, 2, &s);
@@ -69,6 +83,7 @@ void reductions(void **state) {
             check(build_reduction, &all[i], all[i].type, seed);
         check(build_zeros, NULL, "ReduceProd of zeros", seed);
         check(build_cum_sum, NULL, "CumSum", seed);
+        check(build_cum_prod, NULL, "CumProd", seed);
         check(build_softmax, "Softmax", "Softmax", seed);
         check(build_softmax, "LogSoftmax", "LogSoftmax", seed);
     }

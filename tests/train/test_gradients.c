@@ -355,6 +355,7 @@ int main(void) {
         cmocka_unit_test(windows),
         cmocka_unit_test(losses),
         cmocka_unit_test(decomposed),
+        cmocka_unit_test(linear_attention),
         cmocka_unit_test(rounding_passes_gradients_within_the_range),
         cmocka_unit_test(what_training_puts_instead_is_right),
         cmocka_unit_test(every_rule_has_a_case),

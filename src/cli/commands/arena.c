@@ -118,8 +118,9 @@ static error_t arena_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "'%s' is not a .tflite model; use `tenure plan` for other models",
                        arguments->input.path);
         if (arguments->input.target.runner != CLI_RUNNER_NONE)
-            cli_misuse(state,
-                       "--kernels: for a microcontroller use reference, cmsis-nn, esp-nn or any");
+            cli_misuse(
+                state,
+                "--kernels: for a microcontroller use reference, cmsis-nn, esp-nn, hifi-nn or any");
         cli_tflm_kernels_check(state, &arguments->input.tflm_kernels, arguments->processor);
         arguments->input.processor = arguments->processor;
         if (arguments->input.statics != TN_STATIC_APART)

@@ -78,6 +78,8 @@ const tn_report_kernels *cli_kernel_target_report(const cli_kernel_target *targe
     X("esp32-c6", ESP32)                                                                           \
     X("esp32-h2", ESP32)                                                                           \
     X("esp32-p4", ESP32_P4)                                                                        \
+    X("hifi3", HIFI4)                                                                              \
+    X("hifi4", HIFI4)                                                                              \
     X("x86-64", X86_64)
 
 #define MICRO_NAME(name, target) name,
@@ -85,7 +87,8 @@ const char *const cli_processors[] = {MICRO_TARGETS(MICRO_NAME) NULL};
 #define MICRO_TARGET(name, target) TN_MICRO_##target,
 static const tn_micro_target micro_targets[] = {MICRO_TARGETS(MICRO_TARGET)};
 
-static const char *const micro_libraries[] = {"reference", "cmsis-nn", "esp-nn", "any", NULL};
+static const char *const micro_libraries[] = {"reference", "cmsis-nn", "esp-nn",
+                                              "hifi-nn",   "any",      NULL};
 
 static tn_micro_target micro_target(const char *name) {
     for (uint32_t i = 0; cli_processors[i] != NULL; i++)
@@ -128,9 +131,10 @@ cli_tflm_kernels cli_tflm_kernels_parse(struct argp_state *state, const char *te
     char *at = strchr(part, '@');
     if (at != NULL) *at = '\0';
     kernels.library = (tn_micro_kernels)cli_choice(state, "kernels", part, micro_libraries);
-    bool is_library = kernels.library == TN_MICRO_CMSIS_NN || kernels.library == TN_MICRO_ESP_NN;
+    bool is_library = kernels.library != TN_MICRO_REFERENCE && kernels.library != TN_MICRO_ANY;
     if (at != NULL && !is_library)
-        cli_misuse(state, "--kernels: only cmsis-nn and esp-nn have a version, as in esp-nn@1.2.1");
+        cli_misuse(state, "--kernels: only cmsis-nn, esp-nn and hifi-nn have a version, as in "
+                          "esp-nn@1.2.1");
     if (at != NULL) {
         if (strlen(at + 1) >= sizeof kernels.version || at[1] == '\0')
             cli_misuse(state, "--kernels: '%.40s' is not a version, such as 1.2.1", at + 1);
@@ -147,7 +151,11 @@ void cli_tflm_kernels_check(struct argp_state *state, const cli_tflm_kernels *ke
     if (kernels->library == TN_MICRO_ESP_NN)
         cli_misuse(state, "--kernels esp-nn: %s is not an ESP32; add --target esp32-s3 or another",
                    processor);
-    cli_misuse(state, "--kernels cmsis-nn: %s is not a Cortex-M; use esp-nn", processor);
+    if (kernels->library == TN_MICRO_HIFI_NN)
+        cli_misuse(state, "--kernels hifi-nn: %s is not an Xtensa HiFi; add --target hifi4",
+                   processor);
+    cli_misuse(state, "--kernels cmsis-nn: %s is not a Cortex-M; use %s", processor,
+               micro_target(processor) == TN_MICRO_HIFI4 ? "hifi-nn" : "esp-nn");
 }
 
 tn_micro_options cli_tflm_options(const char *processor, const cli_tflm_kernels *kernels,
@@ -182,6 +190,6 @@ void cli_tflm_kernels_list(const char *processor, const cli_tflm_kernels *kernel
             micro_add(text, size, micro_libraries[library], kernels->version, "");
         else
             micro_add(text, size, micro_libraries[library], tn_micro_version(core, library, 0),
-                      tn_micro_version(core, library, count - 1));
+                      count > 1 ? tn_micro_version(core, library, count - 1) : "");
     }
 }

@@ -34,12 +34,14 @@ const tn_report_kernels *cli_kernel_target_report(const cli_kernel_target *targe
 /* The values of --target, the default first, followed by NULL. */
 extern const char *const cli_processors[];
 #define CLI_PROCESSORS                                                                             \
-    "cortex-m0 to cortex-m85, esp32, -s2, -s3, -c2, -c3, -c5, -c6, -h2, -p4, or x86-64"
+    "cortex-m0 to cortex-m85, esp32, -s2, -s3, -c2, -c3, -c5, -c6, -h2, -p4, hifi3, "              \
+    "hifi4, or x86-64"
 
 /* Parses --kernels LIBRARY[@VERSION][,gcc|armclang][,tflm=YYYY-MM-DD]. A text of any other form is
  * a usage error. */
 #define CLI_TFLM_KERNELS_FORM                                                                      \
-    "reference, cmsis-nn, esp-nn, or any for the largest of those that run on the target; "        \
+    "reference, cmsis-nn, esp-nn, hifi-nn, or any for the largest of those that run on the "       \
+    "target; "                                                                                     \
     "@VERSION for one version of the library, as in esp-nn@1.2.1; ,gcc or ,armclang for the "      \
     "compiler; ,tflm=2025-01-31 for the revision of TensorFlow Lite Micro"
 cli_tflm_kernels cli_tflm_kernels_parse(struct argp_state *state, const char *text);

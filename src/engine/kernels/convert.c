@@ -314,32 +314,3 @@ void tn__packed_expand(const uint8_t *bytes, uint64_t at, uint64_t count, uint32
     for (; done < count; done++)
         to[done] = ((float)tn__packed_number(bytes, at + done, bits, is_signed) - zero) * scale;
 }
-
-enum { DOT_LANES = TN__DOT_BYTES };
-
-TN_WIDE static float dot_row(const tn__packed_row *row, const float *x) {
-    float lanes[DOT_LANES] = {0};
-    uint64_t pairs = row->block / 2;
-    for (uint64_t b = 0; b < row->blocks; b++) {
-        const uint8_t *bytes = row->bytes + b * pairs;
-        const float *even = x + b * row->block, *odd = even + pairs;
-        const float scale = row->scales[b], zero = row->zeros[b];
-        for (uint64_t p = 0; p < pairs; p += DOT_LANES) {
-            TN_APART
-            for (uint64_t l = 0; l < DOT_LANES; l++)
-                lanes[l] += scale * (((float)(bytes[p + l] & 15) - zero) * even[p + l] +
-                                     ((float)(bytes[p + l] >> 4) - zero) * odd[p + l]);
-        }
-    }
-    for (uint64_t half = DOT_LANES / 2; half > 0; half /= 2)
-        for (uint64_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
-    return lanes[0];
-}
-
-float tn__packed_dot(const tn__packed_row *row, const float *x) { return dot_row(row, x); }
-
-void tn__packed_pair(const float *x, uint64_t count, uint64_t block, float *to) {
-    for (uint64_t first = 0; first < count; first += block, to += block)
-        for (uint64_t i = 0; i < block; i++)
-            to[i % 2 * (block / 2) + i / 2] = first + i < count ? x[first + i] : 0;
-}

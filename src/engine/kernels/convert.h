@@ -89,21 +89,4 @@ int32_t tn__packed_number(const uint8_t *bytes, uint64_t at, uint32_t bits, bool
 void tn__packed_expand(const uint8_t *bytes, uint64_t at, uint64_t count, uint32_t bits,
                        bool is_signed, float scale, float zero, float *to);
 
-/* A row of unsigned 4-bit numbers, divided into blocks that have a scale and a zero point each. */
-typedef struct tn__packed_row {
-    const uint8_t *bytes;
-    const float *scales, *zeros; /* [blocks] scale and zero point of each block */
-    /* `blocks`: number of blocks; `block`: numbers in a block, a multiple of 2 * TN__DOT_BYTES */
-    uint64_t blocks, block;
-} tn__packed_row;
-#define TN__DOT_BYTES 16u
-
-/* Returns the dot product of a row and a vector x, without storing the row's numbers as floats. The
- * elements of x must be in the order that tn__packed_pair makes. */
-float tn__packed_dot(const tn__packed_row *row, const float *x);
-/* Reorders each block of a vector: first the elements at even positions, then those at odd
- * positions. This is the order of the low and high halves of the bytes of a tn__packed_row. The
- * last block is filled up with zeros. */
-void tn__packed_pair(const float *x, uint64_t count, uint64_t block, float *to);
-
 #endif

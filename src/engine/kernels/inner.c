@@ -29,6 +29,7 @@ typedef struct inner_state {
     tn_operand *in, *out; /* the operands in the form that the kernel reads, during a run */
     pthread_mutex_t lock; /* protects `in` and `out`, so that one run at a time uses them */
     bool wide;            /* true: copies are in float32; false: copies are in C order */
+    uint32_t kept; /* bit i: input i is not copied, because the kernel reads 16-bit floats there */
     tn__arena arena;
     tn_context context;
 } inner_state;
@@ -55,6 +56,7 @@ static bool inner_place(const inner_state *inner, const tn_kernel_setup *setup, 
         uint64_t *offset = in ? &inner->inputs[i] : &inner->outputs[i];
         *offset = TN_SIZE_UNKNOWN;
         if (tensor == NULL || (!all && !inner_needs(inner, tensor))) continue;
+        if (in && i < 32 && (inner->kept >> i & 1) != 0) continue;
         *offset = *total;
         uint64_t bytes = inner->wide ? tn__mul_sat(tensor->bytes, 2) : tensor->bytes;
         if (!tn__add(*total, bytes, total) || !tn__align_up(*total, 64, total)) return false;
@@ -93,9 +95,23 @@ static tn_status inner_tables(inner_state *inner) {
                : TN_E_NO_MEMORY;
 }
 
+/* Gives the kernel those of its inputs as they are that it reads in 16-bit floats, too. */
+static void inner_keep(inner_state *inner, const tn_kernel_setup *outer, const tn_kernel *kernel,
+                       tn_tensor *inputs) {
+    for (uint32_t i = 0; i < inner->input_count && i < 32; i++) {
+        const tn_tensor *tensor = inner_operand(outer, true, i);
+        if ((kernel->short_inputs >> i & 1) == 0 || tensor == NULL || !inner_is_narrow(tensor))
+            continue;
+        inputs[i].dtype = tensor->dtype;
+        inputs[i].bytes = tensor->bytes;
+        inner->kept |= 1u << i;
+    }
+}
+
 /* Finds the first kernel that accepts the operator with the copied operands. Kernels that pack
  * weights are not used. */
-static tn_status inner_choose(tn_kernel_setup *setup, bool library, inner_state *inner) {
+static tn_status inner_choose(tn_kernel_setup *setup, const tn_kernel_setup *outer,
+                              tn_tensor *inputs, bool library, inner_state *inner) {
     for (const tn_kernel *kernel = NULL;;) {
         kernel = tn__kernel_find(setup, inner->wide && setup->library != NULL, kernel);
         if (kernel == NULL) return TN_E_UNSUPPORTED;
@@ -104,8 +120,9 @@ static tn_status inner_choose(tn_kernel_setup *setup, bool library, inner_state 
          * kernel on copies. */
         if (!inner->wide && (kernel->formats || kernel->pack != NULL)) continue;
         setup->workspace = 0;
+        if (inner->wide) inner_keep(inner, outer, kernel, inputs);
         tn_status status = tn__kernel_prepare(kernel, setup);
-        if (status == TN_E_UNSUPPORTED) continue;
+        if (status == TN_E_UNSUPPORTED && inner->kept == 0) continue;
         if (status != TN_OK) return status;
         inner->kernel = kernel;
         inner->state = setup->state;
@@ -121,13 +138,14 @@ static tn_status inner_choose_for(const tn_kernel_setup *outer, const tn_op *op,
     tn__arena arena;
     tn__arena_init(&arena, &inner->context);
     setup.op = op;
-    setup.inputs_as = inner_tensors(inner, &arena, outer, true);
+    tn_tensor *inputs = inner_tensors(inner, &arena, outer, true);
+    setup.inputs_as = inputs;
     setup.outputs_as = inner_tensors(inner, &arena, outer, false);
     setup.packed = NULL;
     setup.state = NULL;
     tn_status status = TN_E_NO_MEMORY;
     if (setup.inputs_as != NULL && setup.outputs_as != NULL)
-        status = inner_choose(&setup, library, inner);
+        status = inner_choose(&setup, outer, inputs, library, inner);
     tn__arena_release(&arena);
     return status;
 }
@@ -140,11 +158,11 @@ static tn_status inner_make(inner_state *inner, tn_kernel_setup *setup, const tn
     inner->input_count = op->input_count;
     inner->output_count = op->output_count;
     TN_TRY(inner_tables(inner));
+    TN_TRY(inner_choose_for(setup, op, library, inner));
     if (!inner_place(inner, setup, true, false, &total) ||
         !inner_place(inner, setup, false, apart, &total))
         return TN_E_UNSUPPORTED;
     uint64_t moved = total;
-    TN_TRY(inner_choose_for(setup, op, library, inner));
     if (!tn__add(total, inner->own, &total)) return TN_E_UNSUPPORTED;
     /* From now on, `own` is the offset of the kernel's own scratch memory, no longer its size. */
     inner->own = moved;

@@ -116,6 +116,9 @@ typedef struct tn_kernel {
     tn_status (*pack)(const tn_kernel_setup *setup, uint32_t input, const void *plain,
                       void *packed);
     void (*release)(const tn_context *context, void *state);
+    /* Bit i: the kernel also reads input i in 16-bit floats while its other operands are float32. A
+     * run on float32 copies (inner.h) leaves such inputs as they are. */
+    uint32_t short_inputs;
     bool formats; /* whether the kernel supports formats of operands other than PLAIN */
     /* Number of variants that `prepare` offers in addition to the fastest one. Variant 1, 2, ...
      * needs less and less scratch memory, and is hardly slower. `prepare` returns E_UNSUPPORTED if

@@ -1,10 +1,10 @@
-/* gradient_recurrent.c - gradients of LSTM, GRU and RNN: one operator each, which repeats the
- * forward pass of the cell and then runs it backwards. It keeps the input, the weights and the
+/* gradient_recurrent.c - gradients of LSTM, GRU, RNN and LinearAttention: one operator each, which
+ * repeats the forward pass and then runs it backwards. It keeps the inputs, the weights and the
  * initial state.
  *
- * This covers the usual activations and sequences of full length, without peepholes, clipping or
- * coupled gates; GRU with linear_before_reset, as in PyTorch and Keras. Other cells are unrolled
- * into their steps before (graph/train/unroll.c).
+ * For cells, this covers the usual activations and sequences of full length, without peepholes,
+ * clipping or coupled gates; GRU with linear_before_reset, as in PyTorch and Keras. Other cells are
+ * unrolled into their steps before (graph/train/unroll.c).
  */
 #include <strings.h>
 
@@ -67,3 +67,20 @@ static tn_status recurrent_gradient(tn_gradient *it, const char *type) {
 tn_status tn__gradient_lstm(tn_gradient *it) { return recurrent_gradient(it, "LstmGrad"); }
 tn_status tn__gradient_gru(tn_gradient *it) { return recurrent_gradient(it, "GruGrad"); }
 tn_status tn__gradient_rnn(tn_gradient *it) { return recurrent_gradient(it, "RnnGrad"); }
+
+tn_status tn__gradient_linear_attention(tn_gradient *it) {
+    tn_tensor_id inputs[8], made[6];
+    bool wanted[6];
+    if (tn__attr_int(&it->op, "state_window", 0) != 0)
+        return tn__gradient_fail(it, "no gradient with state_window");
+    for (uint32_t i = 0; i < 6; i++) {
+        inputs[i] = tn__gradient_in(it, i);
+        wanted[i] = tn__gradient_wants(it, i);
+    }
+    for (uint32_t k = 0; k < 2; k++) inputs[6 + k] = tn__gradient_given(it, k);
+    TN_TRY(tn__gradient_some(it, "LinearAttentionGrad", inputs, 8, it->op.attrs, it->op.attr_count,
+                             wanted, made, 6));
+    for (uint32_t i = 0; i < 6; i++)
+        if (wanted[i]) it->found[i] = made[i];
+    return TN_OK;
+}

@@ -218,6 +218,18 @@ tn_status tn__gradient_cum_sum(tn_gradient *it) {
                            &it->found[0]);
 }
 
+/* The gradient of a running product needs no division, so zeros among the factors are no special
+ * case: an operator of its own computes it in two passes (reduce.c of the kernels). */
+tn_status tn__gradient_cum_prod(tn_gradient *it) {
+    int64_t exclusive = tn__attr_int(&it->op, "exclusive", 0);
+    int64_t reverse = tn__attr_int(&it->op, "reverse", 0);
+    const tn_attr attrs[] = {TN__ATTR_INT("exclusive", &exclusive),
+                             TN__ATTR_INT("reverse", &reverse)};
+    return tn__gradient_own(it, "CumProdGrad",
+                            TN__LIST(it->given[0], it->op.inputs[0], it->op.inputs[1]), attrs, 2,
+                            &it->found[0]);
+}
+
 /* --- Softmax --- */
 
 static tn_status reduce_softmax(tn_gradient *it, const char *type) {

@@ -29,6 +29,7 @@ TN__GRADIENT(max_unpool);
 TN__GRADIENT(lstm);
 TN__GRADIENT(gru);
 TN__GRADIENT(rnn);
+TN__GRADIENT(linear_attention);
 /* defined in gradient_train.c: gradients of losses, batch normalisation, dropout and
  * FakeQuantize */
 /* the gradient of SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss */
@@ -71,6 +72,7 @@ TN__GRADIENT(pow);
 TN__GRADIENT(sub);
 TN__GRADIENT(where);
 /* defined in gradient_reduce.c */
+TN__GRADIENT(cum_prod);
 TN__GRADIENT(cum_sum);
 TN__GRADIENT(group_norm);
 TN__GRADIENT(instance_norm);

@@ -7,6 +7,7 @@
  * docs/ContribOperators.md and core/graph/contrib_ops/bert_defs.cc of ONNX Runtime, 2026.
  */
 #include "graph/gradients/decompose.h"
+#include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
@@ -475,7 +476,7 @@ static const tn_op_rule contrib_attention_rules[] = {
     {CONTRIB(GroupQueryAttention, 1, 20, 4, contrib_shape_group), .flops = contrib_flops_group,
      .inplace_of = contrib_inplace_past_3, .monotone = 1u << 6, .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(LinearAttention, 3, 6, 2, contrib_shape_linear), .inplace_of = contrib_inplace_state,
-     .flags = TN_RULE_MATMUL_LIKE},
+     .gradient = tn__gradient_linear_attention, .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(LongformerAttention, 1, 8, 1, tn__shape_first), .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(MRotaryEmbedding, 4, 4, 1, contrib_shape_rotary), .flops_per = 3, .inplace = 1},
     {CONTRIB(MultiHeadAttention, 1, 10, 4, contrib_shape_multi), .flops = contrib_flops_multi,

@@ -16,6 +16,8 @@
  *          input that the first output may be written over. OpaqueOnce: it may not run again
  * QuantizeWeights    w -> q (int8), scales: channels along `axis`
  * DequantizeWeights  q, scales -> w: in each run, so it is never folded
+ * PackedGather   indices, w, scales, zero points: rows of the matrix w as in PackedMatMul, of
+ *                element type `to`
  * PackedMatMul   x, w, scales, zero points, bias: x times the matrix w of 2, 4 or 8 bits, which
  *                stands for numbers as in DequantizeLinear (`axis`, `block_size`), plus bias;
  *                the matrix may be `transposed`
@@ -183,6 +185,22 @@ static uint64_t tenure_flops_packed(tn_infer *infer) {
     return inner < 0
                ? TN_SIZE_UNKNOWN
                : tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)inner));
+}
+
+/* --- PackedGather --- */
+
+static tn_status tenure_shape_packed_gather(tn_infer *infer) {
+    const tn_tensor *indices = tn__input(infer, 0), *w = tn__input(infer, 1);
+    tn_dtype to;
+    int64_t shape[TN_RANK_MAX];
+    TN_TRY(tn__attr_dtype(infer, "to", TN_FLOAT32, &to));
+    if (!tn__rank_known(indices) || !tn__rank_known(w)) return tn__set_dtype(infer, 0, to);
+    if (w->rank != 2 || indices->rank >= TN_RANK_MAX)
+        return tn__infer_fail(infer, "operands of ranks %u and %u that do not fit", indices->rank,
+                              w->rank);
+    memcpy(shape, indices->shape, indices->rank * sizeof *shape);
+    shape[indices->rank] = w->shape[1];
+    return tn__set_output(infer, 0, to, indices->rank + 1, shape);
 }
 
 /* --- Part --- */
@@ -422,6 +440,12 @@ static const tn_op_rule tenure_rules[] = {
      .flops = tenure_flops_opaque,
      .inplace_of = tenure_inplace_opaque,
      .workspace = tenure_workspace_opaque},
+    {.type = "PackedGather",
+     .inputs_min = 3,
+     .inputs_max = 4,
+     .outputs_max = 1,
+     .shape = tenure_shape_packed_gather,
+     .flops_per = 2},
     {.type = "PackedMatMul",
      .inputs_min = 3,
      .inputs_max = 5,

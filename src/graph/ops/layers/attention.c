@@ -8,6 +8,7 @@
  * after its release. Source: operator texts of ONNX, opsets 23 to 28.
  */
 #include "graph/gradients/decompose.h"
+#include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
@@ -212,7 +213,8 @@ static const tn_op_rule attention_rules[] = {
      .decompose = tn__decompose_causal_conv, .split = attention_split_batch, .flags = TN_RULE_CONV_LIKE},
     {.type = "LinearAttention", .inputs_min = 3, .inputs_max = 6, .outputs_max = 2,
      .shape = attention_shape_linear, .flops = attention_flops_linear,
-     .inplace_of = attention_inplace_state, .flags = TN_RULE_MATMUL_LIKE},
+     .inplace_of = attention_inplace_state, .gradient = tn__gradient_linear_attention,
+     .flags = TN_RULE_MATMUL_LIKE},
     {.type = "RotaryEmbedding", .inputs_min = 3, .inputs_max = 4, .outputs_max = 1,
      .shape = attention_shape_rotary, .flops_per = 3, .inplace = 1, .no_gradient = 2 | 4 | 8,
      .decompose = tn__decompose_rotary},

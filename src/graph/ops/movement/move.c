@@ -254,7 +254,8 @@ static tn_status move_space_to_depth(tn_infer *infer) { return move_blocks(infer
 #define MOVE(name, least, most) .type = #name, .inputs_min = least, .inputs_max = most,            \
     .outputs_max = 1
 static const tn_op_rule move_rules[] = {
-    {MOVE(CumProd, 2, 2), .shape = move_like, .flops_per = 1, .inplace = 1, .no_gradient = 2},
+    {MOVE(CumProd, 2, 2), .shape = move_like, .flops_per = 1, .inplace = 1, .no_gradient = 2,
+     .gradient = tn__gradient_cum_prod},
     {MOVE(CumSum, 2, 2), .shape = move_like, .flops_per = 1, .gradient = tn__gradient_cum_sum},
     {MOVE(DepthToSpace, 1, 1), .shape = move_depth_to_space,
      .split = tn__split_to_space, .gradient = tn__gradient_depth_to_space},

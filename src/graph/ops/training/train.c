@@ -18,6 +18,8 @@
  *   MaxPoolTrain(x) -> y, map: index of each window's maximum  those of the pool; relu: x is the
  *                                                            result of a Relu
  *   MaxPoolMapGrad(d y, map) -> d x                          shape, and those of the pool
+ *   LinearAttentionGrad(q, k, v, past, decay, beta, d y, d state) -> d q, d k, d v, d past,
+ *       d decay, d beta                                      those of LinearAttention
  *   LstmGrad, GruGrad, RnnGrad(x, w, r, b, h, c, d y, d y_h, d y_c) -> d x, d w, d r, d b, d h, d c
  *                                                            reversed, rectified
  *   TransposedMatMul(a, b) -> y                              trans_a, trans_b: last two dimensions
@@ -201,6 +203,17 @@ static uint64_t train_flops_recurrent(tn_infer *infer) {
     return tn__mul_sat(tn__mul_sat(6, turns), tn__add_sat(w, r));
 }
 
+/* Operations of linear attention's gradient, per element of the state and token: about four to
+ * repeat the forward pass, which happens twice, and ten to go back. */
+static uint64_t train_flops_linear(tn_infer *infer) {
+    const tn_tensor *k = tn__input(infer, 1);
+    int64_t groups = tn__attr_int(infer->op, "kv_num_heads", 0);
+    uint64_t values = tn__elements(tn__input(infer, 2));
+    if (!tn__shape_known(k) || k->rank != 3 || groups < 1 || values == TN_SIZE_UNKNOWN)
+        return TN_SIZE_UNKNOWN;
+    return tn__count_mul(values, tn__mul_sat(18, (uint64_t)(k->shape[2] / groups)));
+}
+
 /* --- optimizers: output k is the k-th of the operands that they update --- */
 
 static tn_view train_view_step(tn_infer *infer, uint32_t output) {
@@ -252,6 +265,7 @@ static tn_view train_view_scale_step(tn_infer *infer, uint32_t output) {
  * move more.
  *
  *   ClipGrad(d y, y, low, high) -> d x                        zero where y is a bound
+ *   CumProdGrad(d y, x, axis) -> d x                          exclusive, reverse
  *   GatherGrad(d y, indices) -> d x                           shape, axis; first, whole: it is rows
  *                                                             from `first` on, of `whole`
  *   LRNGrad(d y, x) -> d x                                    those of LRN
@@ -322,12 +336,15 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(CrossEntropy, 2, 2, 2, tn__shape_loss), .flops = train_flops_loss,
      .gradient = tn__gradient_cross_entropy},
     {TRAIN(CrossEntropyGrad, 3, 3, 1, train_shape_first), .inplace = 1, .flops_per = 12},
+    {PARTS(CumProdGrad, 3, 3, 1, train_parts_shape_like), .flops_per = 4, .inplace = 1},
     {TRAIN(DropoutBits, 2, 2, 1, train_shape_first), .inplace = 1, .flops_per = 1},
     {TRAIN(DropoutTrain, 2, 5, 2, train_shape_dropout), .inplace = 1 | 16, .flops_per = 8,
      .gradient = tn__gradient_dropout_train},
     {PARTS(GatherGrad, 2, 2, 1, train_parts_shape_given), .flops = train_parts_flops_given},
     {RECURRENT(GruGrad, 3)},
     {PARTS(LRNGrad, 2, 2, 1, train_parts_shape_like), .flops_per = 40, .inplace = 3},
+    {TRAIN(LinearAttentionGrad, 3, 8, 6, train_shape_recurrent), .flops = train_flops_linear,
+     .flags = TN_RULE_MATMUL_LIKE},
     {PARTS(LogSoftmaxGrad, 2, 2, 1, train_parts_shape_like), .flops_per = 13, .inplace = 3},
     {TRAIN(LossScale, 1, 1, 1, train_shape_scale)},
     {TRAIN(LossScaleStep, 1, UINT32_MAX, 2, train_shape_scale_step),

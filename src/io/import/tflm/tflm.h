@@ -4,6 +4,7 @@
  *   tflm_kernels.c  memory that each kernel requests: options, own data, scratch
  *   tflm_cmsis.c    what CMSIS-NN's kernels request instead, by version, core and compiler
  *   tflm_esp.c      what ESP-NN's kernels request in addition, by version and chip
+ *   tflm_hifi.c     what the kernels for Xtensa HiFi request instead
  *   tflm_builds.c   the libraries, versions and revisions that are possible
  *   tflm_planner.c  its planner: lifetimes, then online buffers around offline ones
  *   tflm_arena.c    the arena as a whole: head, tail, temporary
@@ -28,6 +29,7 @@ typedef struct tflm_tensor {
     tn_dtype dtype;
     uint32_t channels; /* number of scales of the tensor's quantisation; 0: it is not quantised */
     bool is_constant, is_variable, is_unknown; /* is_unknown: the tensor's size is unknown */
+    int16_t first; /* the first byte of a constant's data; -1: it is not in the FlatBuffer */
     /* number, from 1, of the operator VAR_HANDLE that computes the tensor; 0: another operator
      * computes it */
     uint32_t handle_of;
@@ -110,6 +112,7 @@ void tn__tflm_reference(const tflm_model *model, const tflm_op *op, tflm_need *n
  * adds the reference kernel's scratch itself. */
 bool tn__tflm_cmsis(const tflm_model *model, const tflm_op *op, tflm_need *need);
 bool tn__tflm_esp(const tflm_model *model, const tflm_op *op, tflm_need *need);
+bool tn__tflm_hifi(const tflm_model *model, const tflm_op *op, tflm_need *need);
 /* The scratch of a convolution, as the library's size function computes it. wide: the activations
  * are int16. packed: the filter has 4 bits. most: returns the larger result if the run time leaves
  * an argument of that function undefined. */
@@ -117,6 +120,11 @@ uint64_t tn__tflm_cmsis_window(const tflm_build *build, tn_micro_target target, 
                                bool wide, bool packed, bool most, const tflm_window *w);
 uint64_t tn__tflm_esp_window(uint32_t version, tn_micro_target target, bool depthwise,
                              const tflm_window *w);
+/* The scratch of CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV on a HiFi 4. width: bytes of an
+ * element of the image, 1 or 2. */
+uint64_t tn__tflm_hifi_conv(const tflm_window *w, uint64_t width);
+uint64_t tn__tflm_hifi_depthwise(const tflm_window *w);
+uint64_t tn__tflm_hifi_transpose(const tflm_window *w, uint64_t width);
 void tn__tflm_buffer(tflm_need *need, uint64_t bytes);
 void tn__tflm_scratch(tflm_need *need, uint64_t bytes);
 bool tn__tflm_named(const tflm_op *op, const char *type);

@@ -37,10 +37,16 @@ static tn_status tflm_tensor_read(tflm_model *model, const tn__flat_table *table
     int64_t *extents = tn__arena_array(&model->arena, (size_t)shape.count + 1, sizeof *extents);
     if (!extents) return tn__no_memory(error, "the tensors");
     for (uint32_t i = 0; i < shape.count; i++) extents[i] = tn__flat_int32(&shape, i);
-    *tensor = (tflm_tensor){.shape = extents, .rank = shape.count};
+    *tensor = (tflm_tensor){.shape = extents, .rank = shape.count, .first = -1};
     tensor->dtype = tn__tflite_dtype(tn__flat_int(table, TFLITE_TENSOR_TYPE, 1, 0));
     tensor->is_variable = tn__flat_uint(table, TFLITE_TENSOR_VARIABLE, 1, 0) != 0;
     tensor->is_constant = tn__tflite_has_contents(&model->plan->buffers, table);
+    uint64_t buffer = tn__flat_uint(table, TFLITE_TENSOR_BUFFER, 4, 0);
+    if (tensor->is_constant && buffer < model->plan->buffers.count) {
+        tn__flat_table bytes = tn__flat_item(&model->plan->buffers, (uint32_t)buffer);
+        tn__flat_vector data = tn__flat_list(&bytes, TFLITE_BUFFER_DATA);
+        if (data.count > 0) tensor->first = data.items[0];
+    }
     if (quantization.bytes != NULL) {
         uint32_t zeros = tn__flat_list(&quantization, TFLITE_QUANTIZATION_ZERO).count;
         uint32_t scales = tn__flat_list(&quantization, TFLITE_QUANTIZATION_SCALE).count;
@@ -531,11 +537,15 @@ static tn_status tflm_offsets(const tflm_model *model, const tn_graph *graph, co
     return TN_OK;
 }
 
-/* Whether the operator is the only custom operator with a known kernel: the one that Vela makes for
- * an Ethos-U. */
-static bool tflm_is_ethos(const tn__flat_table *code) {
+/* Returns the name of a custom operator with a known kernel: the one that Vela makes for an
+ * Ethos-U, or the one that expands compressed constants. Returns NULL for any other. */
+static const char *tflm_custom(const tn__flat_table *code) {
+    static const char *const known[] = {"ethos-u", "TFLM_DECODE"};
     tn__span name = tn__flat_string(code, TFLITE_CODE_CUSTOM);
-    return name.size == 7 && memcmp(name.bytes, "ethos-u", 7) == 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (name.size == strlen(known[i]) && memcmp(name.bytes, known[i], name.size) == 0)
+            return known[i];
+    return NULL;
 }
 
 static tn_status tflm_read_codes(tflm_model *model) {
@@ -546,7 +556,9 @@ static tn_status tflm_read_codes(tflm_model *model) {
         tn__flat_table code = tn__flat_item(&codes, i);
         uint32_t builtin = tn__tflite_builtin(&code);
         const char *type = tn__tflite_operator(builtin);
-        if (type != NULL && strcmp(type, "CUSTOM") == 0 && tflm_is_ethos(&code)) type = "ethos-u";
+        const char *custom =
+            type != NULL && strcmp(type, "CUSTOM") == 0 ? tflm_custom(&code) : NULL;
+        if (custom != NULL) type = custom;
         model->codes[i] = (tflite_code){.builtin = builtin, .type = type ? type : "CUSTOM"};
     }
     model->code_count = codes.count;

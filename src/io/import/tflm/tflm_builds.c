@@ -28,11 +28,13 @@ static const builds_version builds_versions[] = {
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 2, 0) + 1, "1.2.0~1"},
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 2, 1), "1.2.1"},
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 2, 3), "1.2.3"},
+    {TN_MICRO_HIFI_NN, TFLM_VERSION(0, 0, 0), "2024-05"},
 };
 #define BUILDS_VERSIONS (sizeof builds_versions / sizeof *builds_versions)
 
 /* The newest release of a library for which this file has rules. */
 static uint32_t builds_newest(tn_micro_kernels kernels) {
+    if (kernels == TN_MICRO_HIFI_NN) return 0; /* it has only names */
     return kernels == TN_MICRO_CMSIS_NN ? TFLM_VERSION(7, 0, 0) : TFLM_VERSION(1, 2, 3);
 }
 
@@ -41,7 +43,7 @@ static const uint32_t builds_runtimes[] = {20220101, 20230914, 20240927, 2026011
 #define BUILDS_RUNTIMES (sizeof builds_runtimes / sizeof *builds_runtimes)
 
 const char *tn__tflm_kernels_name(tn_micro_kernels kernels) {
-    static const char *const names[] = {"reference", "cmsis-nn", "esp-nn", "any"};
+    static const char *const names[] = {"reference", "cmsis-nn", "esp-nn", "hifi-nn", "any"};
     return names[kernels];
 }
 
@@ -49,7 +51,8 @@ static bool builds_is_esp(tn_micro_target target) {
     return target == TN_MICRO_ESP32 || target == TN_MICRO_ESP32_S3 || target == TN_MICRO_ESP32_P4;
 }
 static bool builds_runs(tn_micro_target target, tn_micro_kernels kernels) {
-    if (kernels == TN_MICRO_CMSIS_NN) return !builds_is_esp(target);
+    if (kernels == TN_MICRO_CMSIS_NN) return !builds_is_esp(target) && target != TN_MICRO_HIFI4;
+    if (kernels == TN_MICRO_HIFI_NN) return target == TN_MICRO_HIFI4;
     return kernels == TN_MICRO_ESP_NN && builds_is_esp(target);
 }
 
@@ -105,6 +108,9 @@ static tn_status builds_version_of(tn_micro_kernels kernels, const char *text, s
         found = true;
     }
     if (found && (!is_number || version <= builds_newest(kernels))) return TN_OK;
+    if (kernels == TN_MICRO_HIFI_NN)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "hifi-nn: version '%.40s' is not known; only the rules of %s are", text, oldest);
     TN_FAIL(error, TN_E_UNSUPPORTED,
             "%s: version '%.40s' is not known; its rules are known from %s to %s%s",
             tn__tflm_kernels_name(kernels), text, oldest,
@@ -179,7 +185,9 @@ tn_status tn__tflm_builds(const tn_micro_options *options, tflm_build builds[TFL
     if (!is_any && !is_reference && !builds_runs(options->target, kernels))
         TN_FAIL(error, TN_E_UNSUPPORTED, "%s does not run on this processor; it runs on %s",
                 tn__tflm_kernels_name(kernels),
-                kernels == TN_MICRO_ESP_NN ? "the ESP32 family" : "Cortex-M and x86-64");
+                kernels == TN_MICRO_ESP_NN    ? "the ESP32 family"
+                : kernels == TN_MICRO_HIFI_NN ? "Xtensa HiFi 3 and 4"
+                                              : "Cortex-M and x86-64");
     if (is_any || is_reference)
         builds_runtime(&list, (tflm_build){.kernels = TN_MICRO_REFERENCE, .name = ""});
     for (tn_micro_kernels library = TN_MICRO_CMSIS_NN; library < TN_MICRO_ANY; library++)

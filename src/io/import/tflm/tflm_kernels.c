@@ -5,7 +5,8 @@
  * are described by their fields, so that one table serves every target; the ABI determines their
  * layout.
  *
- * A kernel library may replace a kernel, its data and its scratch: tflm_cmsis.c, tflm_esp.c.
+ * A kernel library may replace a kernel, its data and its scratch: tflm_cmsis.c, tflm_esp.c,
+ * tflm_hifi.c.
  * Structs and requests also differ between revisions of the runtime. Custom operators and operators
  * that are in no table count 0 bytes, or TFLM_UNKNOWN persistent bytes in the upper estimate.
  *
@@ -74,8 +75,8 @@ typedef struct kernels_row {
     /* description of the largest data over all versions of the run time; NULL: `data` holds for all
      * versions */
     const char *most;
-    /* descriptions of the data (and the largest data) that kernels of CMSIS-NN and ESP-NN keep
-     * instead; NULL: they keep that of `data` */
+    /* descriptions of the data (and the largest data) that kernels of CMSIS-NN, and of ESP-NN or
+     * HiFi, keep instead; NULL: they keep that of `data` */
     const char *cmsis, *most_cmsis, *esp;
     /* first revision of the run time in which CMSIS-NN's kernels use `cmsis` */
     uint32_t cmsis_since;
@@ -185,6 +186,7 @@ static const kernels_row kernels_rows[] = {
     KERNEL_BUT("SUM", "b", "10i", NULL, .since = 20260116, .later = "11i"),
     KERNEL_BUT("SVDF", "ieb", "9i", NULL, .cmsis = "9ip"),
     KERNEL("TANH", "", "4i", NULL),
+    KERNEL("TFLM_DECODE", "", "", NULL),
     KERNEL("TRANSPOSE", "", "", NULL),
     KERNEL_BUT("TRANSPOSE_CONV", "eiie", "e24i2i2p", NULL, .options_since = 20230914, .later_options = "eiiee"),
     KERNEL_BUT("UNIDIRECTIONAL_SEQUENCE_LSTM", "e2i3b", KERNELS_LSTM, "bi3i2iie150i60i12i", .cmsis = KERNELS_LSTM "30i25p", .most_cmsis = "bi3i2iie150i60i12i30i25p"),
@@ -311,6 +313,30 @@ tflm_window tn__tflm_window(const tflm_model *model, const tflm_op *op) {
 
 /* --- persistent buffers --- */
 
+/* DECODE keeps a pointer and a state for each output. The first byte of its second operand of each
+ * pair is the kind of compression; where the file does not hold it, the least or the largest state
+ * counts. Each state is a buffer of its own, rounded up. */
+static void kernels_decode(const tflm_model *model, const tflm_op *op, tflm_need *need) {
+    static const char *const states[] = {"4p3zp3b", "4pzp2b", "4p3z2p2b"};
+    enum { DECODE_LUT, DECODE_HUFFMAN, DECODE_PRUNE };
+    const tn_micro_target target = model->options->target;
+    const bool most = model->options->most;
+    uint64_t sum = 0;
+    tn__tflm_buffer(need, tn__mul_sat(TN__TFLM_SIZE(target, "p"), op->outputs.count));
+    for (uint32_t i = 0; i < op->outputs.count; i++) {
+        const tflm_tensor *how = tn__tflm_input(model, op, 2 * i + 1);
+        const tflm_tensor *out = tn__tflm_output(model, op, i);
+        int kind = how != NULL ? how->first : -1;
+        if (kind < 0 || kind > DECODE_PRUNE) kind = most ? DECODE_PRUNE : DECODE_HUFFMAN;
+        sum = tn__add_sat(sum, tn__tflm_up(TN__TFLM_SIZE(target, states[kind]), TFLM_ALIGNMENT));
+        /* a copy of the zero points, if one of them is not 0 */
+        if (kind == DECODE_PRUNE && most && out != NULL && out->channels > 1 &&
+            kernels_is(out, TN_INT8))
+            sum = tn__add_sat(sum, tn__tflm_up(out->channels, TFLM_ALIGNMENT));
+    }
+    tn__tflm_buffer(need, sum);
+}
+
 /* Adds a multiplier and a shift for each channel. */
 static void kernels_channels(const tflm_model *model, const tflm_op *op, tflm_need *need) {
     const tflm_tensor *filter = tn__tflm_input(model, op, 1);
@@ -412,7 +438,8 @@ static const char *kernels_data(const tflm_build *build, const kernels_row *row,
         if (later && row->later_cmsis) return row->later_cmsis;
         return most && row->most_cmsis ? row->most_cmsis : row->cmsis;
     }
-    if (build->kernels == TN_MICRO_ESP_NN && row->esp) return row->esp;
+    bool index = build->kernels == TN_MICRO_ESP_NN || build->kernels == TN_MICRO_HIFI_NN;
+    if (index && row->esp) return row->esp;
     if (later) return row->later;
     return most && row->most ? row->most : row->data;
 }
@@ -423,6 +450,8 @@ static bool kernels_replaced(const tflm_model *model, const tflm_op *op, tflm_ne
         return tn__tflm_cmsis(model, op, need);
     case TN_MICRO_ESP_NN:
         return tn__tflm_esp(model, op, need);
+    case TN_MICRO_HIFI_NN:
+        return tn__tflm_hifi(model, op, need);
     default:
         return false;
     }
@@ -442,6 +471,7 @@ void tn__tflm_need(const tflm_model *model, const tflm_op *op, tflm_need *need) 
                     TN__TFLM_SIZE(options->target, kernels_data(model->build, row, options->most)));
     kernels_channels(model, op, need);
     if (tn__tflm_named(op, "BATCH_MATMUL")) kernels_matmul(model, op, need);
+    if (tn__tflm_named(op, "TFLM_DECODE")) kernels_decode(model, op, need);
     if (tn__tflm_named(op, "SOFTMAX") && kernels_is(tn__tflm_input(model, op, 0), TN_INT16))
         for (uint32_t i = 0; i < 2; i++) tn__tflm_buffer(need, 2 * 513);
     if (!kernels_replaced(model, op, need)) tn__tflm_reference(model, op, need);

@@ -1,38 +1,56 @@
 /* packed.c - products with weights of 2, 4 or 8 bits, which are stored packed (rewrites/packed.c):
- * PackedMatMul, and MatMulNBits and GatherBlockQuantized of ONNX Runtime.
+ * PackedMatMul, PackedGather, and MatMulNBits and GatherBlockQuantized of ONNX Runtime.
  *
- * The weights stay packed in memory. PackedMatMul has the weights of ONNX's DequantizeLinear: w =
- * (q - zero) * scale, with one scale for the whole matrix, for each row or column, or for each
- * block of a row or column. The weights for a few columns of the product at a time are expanded to
- * float32 and multiplied. They are columns of the stored matrix, or its rows if it is stored
- * transposed.
+ * The weights stay packed in memory. Those of PackedMatMul and PackedGather are ONNX's of
+ * DequantizeLinear: w = (q - zero) * scale, with one scale for the whole matrix, for each row or
+ * column, or for each block of a row or column; q is an integer, or a float of 8 or 4 bits. Scales
+ * may have 16 bits. The weights for a few columns of the product at a time are expanded to float32
+ * and multiplied. They are columns of the stored matrix, or its rows if it is stored transposed.
+ * PackedGather expands the rows that it is asked for.
  * Source: docs/ContribOperators.md of ONNX Runtime 1.30.
  */
 #include "engine/kernels/convert.h"
 #include "engine/kernels/loops/box.h"
+#include "engine/kernels/loops/packed_dot.h"
 #include "engine/kernels/loops/product.h"
+#include "engine/kernels/loops/small_types.h"
 #include "engine/kernels/operands.h"
 
 #define PACKED_COLUMNS 64u /* weights are expanded for this many columns of the product at a time */
 #define PACKED_WHOLE                                                                               \
     (TN__TYPE(INT8) | TN__TYPE(UINT8) | TN__TYPE(INT4) | TN__TYPE(UINT4) | TN__TYPE(INT2) |        \
      TN__TYPE(UINT2))
+#define PACKED_FLOATS                                                                              \
+    (TN__TYPE(FLOAT4E2M1) | TN__TYPE(FLOAT8E4M3FN) | TN__TYPE(FLOAT8E4M3FNUZ) |                    \
+     TN__TYPE(FLOAT8E5M2) | TN__TYPE(FLOAT8E5M2FNUZ))
+#define PACKED_SCALES (TN__TYPE(FLOAT32) | TN__TYPE(FLOAT16) | TN__TYPE(BFLOAT16))
 
 typedef struct packed_weights {
     /* the packed weights and their zero points; `zeros` NULL: all zero points are 0 */
     const uint8_t *codes, *zeros;
-    const float *scales;
+    const tn_operand *scales;
     uint64_t rows, columns;
     uint32_t bits;
     bool is_signed;
+    bool is_float; /* the codes are those of floats: values[code] is the number */
+    float values[256];
     /* Element (r, c) has scale number r / row_block * row_step + c / column_block * column_step. */
     uint64_t row_block, row_step, column_block, column_step;
 } packed_weights;
 
 static bool packed_is_transposed(const tn_op *op) { return tn__attr_int(op, "transposed", 0) != 0; }
 
-static int32_t packed_code(const packed_weights *it, const uint8_t *bytes, uint64_t at) {
-    return tn__packed_number(bytes, at, it->bits, it->is_signed);
+/* Returns element `at` of a tensor of float32, float16 or bfloat16. */
+static inline float packed_real(const tn_operand *operand, uint64_t at) {
+    if (operand->dtype == TN_FLOAT32) return ((const float *)operand->data)[at];
+    const uint16_t half = ((const uint16_t *)operand->data)[at];
+    return operand->dtype == TN_FLOAT16 ? tn__half_to_float(half) : tn__bfloat_to_float(half);
+}
+
+/* Returns weight or zero point `at` of packed bytes. */
+static float packed_code(const packed_weights *it, const uint8_t *bytes, uint64_t at) {
+    int32_t code = tn__packed_number(bytes, at, it->bits, it->is_signed);
+    return it->is_float ? it->values[code] : (float)code;
 }
 
 /* Finds out from the shape of the scales which elements of the weights share a scale. */
@@ -64,14 +82,17 @@ static tn_status packed_read_scales(const tn_kernel_call *call, packed_weights *
 static tn_status packed_read(const tn_kernel_call *call, packed_weights *it) {
     const tn_operand *w = &call->inputs[1], *zero = tn__call_input(call, 3);
     if (w->rank != 2) return tn__call_bad_shape(call, 1);
-    *it = (packed_weights){.codes = w->data,
-                           .zeros = zero != NULL ? zero->data : NULL,
-                           .scales = call->inputs[2].data,
-                           .rows = (uint64_t)w->shape[0],
-                           .columns = (uint64_t)w->shape[1],
-                           .bits = tn_dtype_bits(w->dtype),
-                           .is_signed =
-                               w->dtype == TN_INT8 || w->dtype == TN_INT4 || w->dtype == TN_INT2};
+    it->codes = w->data;
+    it->zeros = zero != NULL ? zero->data : NULL;
+    it->scales = &call->inputs[2];
+    it->rows = (uint64_t)w->shape[0];
+    it->columns = (uint64_t)w->shape[1];
+    it->bits = tn_dtype_bits(w->dtype);
+    it->is_signed = w->dtype == TN_INT8 || w->dtype == TN_INT4 || w->dtype == TN_INT2;
+    it->is_float = tn__is_small_float(w->dtype);
+    it->row_step = it->column_step = 0;
+    for (uint32_t code = 0; it->is_float && code < 1u << it->bits; code++)
+        it->values[code] = (float)tn__small_value(w->dtype, code);
     TN_TRY(tn__check_count(call, 3, tn__operand_count(&call->inputs[2])));
     return packed_read_scales(call, it);
 }
@@ -81,7 +102,7 @@ static uint64_t packed_which(const packed_weights *it, uint64_t row, uint64_t co
 }
 
 static float packed_zero(const packed_weights *it, uint64_t which) {
-    return it->zeros != NULL ? (float)packed_code(it, it->zeros, which) : 0;
+    return it->zeros != NULL ? packed_code(it, it->zeros, which) : 0;
 }
 
 /* Reads the scales and zero points of `count` columns in one row. */
@@ -89,7 +110,7 @@ static void packed_forms(const packed_weights *it, uint64_t row, uint64_t first,
                          float *scales, float *zeros) {
     for (uint64_t c = 0; c < count; c++) {
         uint64_t which = packed_which(it, row, first + c);
-        scales[c] = it->scales[which];
+        scales[c] = packed_real(it->scales, which);
         zeros[c] = packed_zero(it, which);
     }
 }
@@ -116,13 +137,16 @@ TN_WIDE static void packed_bytes(const uint8_t *bytes, int32_t flip, const float
 static void packed_expand(const packed_weights *it, uint64_t row, uint64_t first, uint64_t count,
                           const float *scales, const float *zeros, float *to) {
     uint64_t at = row * it->columns + first;
-    if (count == PACKED_COLUMNS && it->bits == 8)
+    if (it->is_float)
+        for (uint64_t c = 0; c < count; c++)
+            to[c] = (packed_code(it, it->codes, at + c) - zeros[c]) * scales[c];
+    else if (count == PACKED_COLUMNS && it->bits == 8)
         packed_bytes(it->codes + at, it->is_signed ? 128 : 0, scales, zeros, to);
     else if (count == PACKED_COLUMNS && it->bits == 4 && at % 2 == 0)
         packed_halves(it->codes + at / 2, it->is_signed ? 8 : 0, scales, zeros, to);
     else
         for (uint64_t c = 0; c < count; c++)
-            to[c] = ((float)packed_code(it, it->codes, at + c) - zeros[c]) * scales[c];
+            to[c] = (packed_code(it, it->codes, at + c) - zeros[c]) * scales[c];
 }
 
 /* Expands columns [first, first + count) of all rows to PACKED_COLUMNS floats per row. */
@@ -143,11 +167,129 @@ static void packed_expand_rows(const packed_weights *it, uint64_t first, uint64_
             uint64_t left = it->columns - c,
                      some = left < it->column_block ? left : it->column_block;
             uint64_t which = packed_which(it, r, c);
-            tn__packed_expand(it->codes, r * it->columns + c, some, it->bits, it->is_signed,
-                              it->scales[which], packed_zero(it, which), to);
+            const float scale = packed_real(it->scales, which), zero = packed_zero(it, which);
+            const uint64_t at = r * it->columns + c;
+            if (!it->is_float)
+                tn__packed_expand(it->codes, at, some, it->bits, it->is_signed, scale, zero, to);
+            for (uint64_t i = 0; i < some && it->is_float; i++)
+                to[i] = (packed_code(it, it->codes, at + i) - zero) * scale;
             to += some;
             c += some;
         }
+}
+
+/* --- one row of x, as when a decoder makes a token: nothing is expanded --- */
+
+enum {
+    PACKED_STRIP = 512, /* columns of the product that are computed together */
+    PACKED_SHARED = 8,  /* least number of matrix rows that share their scales */
+    PACKED_TERMS = 64   /* terms of a sum before it is scaled and added to the total */
+};
+
+/* The columns of a strip. With weights of 4 bits the even columns come first, then the odd ones:
+ * the order of the low and high halves of bytes. */
+typedef struct packed_strip {
+    float sums[PACKED_STRIP], scales[PACKED_STRIP], zeros[PACKED_STRIP];
+} packed_strip;
+
+/* Adds the products of x and one matrix row to the sums. `flip` is 8 for signed weights of 4 bits,
+ * 128 for signed weights of 8 bits, else 0. */
+TN_WIDE static void packed_add_halves(const uint8_t *bytes, uint64_t count, uint8_t flip, float x,
+                                      const float *zeros, float *sums) {
+    const float *odd_zeros = zeros + count;
+    float *odd = sums + count;
+    TN_APART
+    for (uint64_t i = 0; i < count; i++) {
+        sums[i] += x * ((float)(int8_t)(((bytes[i] & 15) ^ flip) - flip) - zeros[i]);
+        odd[i] += x * ((float)(int8_t)(((bytes[i] >> 4) ^ flip) - flip) - odd_zeros[i]);
+    }
+}
+
+TN_WIDE static void packed_add_bytes(const uint8_t *bytes, uint64_t count, int32_t flip, float x,
+                                     const float *zeros, float *sums) {
+    TN_APART
+    for (uint64_t i = 0; i < count; i++)
+        sums[i] += x * ((float)((bytes[i] ^ flip) - flip) - zeros[i]);
+}
+
+static bool packed_is_narrow(const packed_weights *it) {
+    const uint64_t shared = it->row_block < it->rows ? it->row_block : it->rows;
+    return !it->is_float && shared >= PACKED_SHARED &&
+           (it->column_block == 1 || it->column_block >= it->columns) &&
+           (it->bits == 8 || (it->bits == 4 && it->columns % 2 == 0));
+}
+
+/* Puts numbers of adjacent columns in the order of a strip. */
+TN_WIDE static void packed_order(const float *from, uint64_t count, bool halves, float *to) {
+    const uint64_t half = count / 2;
+    if (halves)
+        for (uint64_t i = 0; i < half; i++) {
+            to[i] = from[2 * i];
+            to[half + i] = from[2 * i + 1];
+        }
+    else
+        for (uint64_t i = 0; i < count; i++) to[i] = from[i];
+}
+
+/* Reads the scales and zero points of a strip, for the matrix rows that share those of `row`. */
+static void packed_strip_forms(const packed_weights *it, uint64_t row, uint64_t first,
+                               uint64_t count, packed_strip *strip) {
+    const uint64_t which = packed_which(it, row, first), step = it->column_block == 1;
+    if (step == 1 && it->scales->dtype == TN_FLOAT32)
+        memcpy(strip->sums, (const float *)it->scales->data + which, count * sizeof(float));
+    else
+        for (uint64_t c = 0; c < count; c++)
+            strip->sums[c] = packed_real(it->scales, which + c * step);
+    packed_order(strip->sums, count, it->bits == 4, strip->scales);
+    for (uint64_t c = 0; c < count; c++)
+        strip->sums[c] = it->zeros != NULL ? packed_zero(it, which + c * step) : 0;
+    packed_order(strip->sums, count, it->bits == 4, strip->zeros);
+    for (uint64_t c = 0; c < count; c++) strip->sums[c] = 0;
+}
+
+TN_WIDE static void packed_scale(const packed_strip *strip, uint64_t count, bool halves, float *y) {
+    const uint64_t half = count / 2;
+    const float *sums = strip->sums, *scales = strip->scales;
+    if (halves)
+        for (uint64_t i = 0; i < half; i++) {
+            y[2 * i] += sums[i] * scales[i];
+            y[2 * i + 1] += sums[half + i] * scales[half + i];
+        }
+    else
+        for (uint64_t i = 0; i < count; i++) y[i] += sums[i] * scales[i];
+}
+
+/* Computes columns [first, first + count) of one row of the product. Up to PACKED_TERMS matrix rows
+ * that share their scales are summed, then scaled together. */
+static void packed_narrow(const packed_weights *it, uint64_t first, uint64_t count, const float *x,
+                          const float *bias, packed_strip *strip, float *y) {
+    const uint64_t half = count / 2, shared = it->row_block < it->rows ? it->row_block : it->rows;
+    const bool halves = it->bits == 4;
+    for (uint64_t c = 0; c < count; c++) y[c] = bias != NULL ? bias[first + c] : 0;
+    for (uint64_t from = 0, to = 0; from < it->rows; from = to) {
+        to = it->rows < from + PACKED_TERMS ? it->rows : from + PACKED_TERMS;
+        if (to > from - from % shared + shared) to = from - from % shared + shared;
+        packed_strip_forms(it, from, first, count, strip);
+        for (uint64_t r = from; r < to; r++) {
+            const uint8_t *bytes = it->codes + (r * it->columns + first) * it->bits / 8;
+            if (halves)
+                packed_add_halves(bytes, half, it->is_signed ? 8 : 0, x[r], strip->zeros,
+                                  strip->sums);
+            else
+                packed_add_bytes(bytes, count, it->is_signed ? 128 : 0, x[r], strip->zeros,
+                                 strip->sums);
+        }
+        packed_scale(strip, count, halves, y);
+    }
+}
+
+static void packed_run_narrow(const packed_weights *it, const float *x, const float *bias,
+                              float *y) {
+    packed_strip strip;
+    for (uint64_t first = 0; first < it->columns; first += PACKED_STRIP) {
+        uint64_t left = it->columns - first, count = left < PACKED_STRIP ? left : PACKED_STRIP;
+        packed_narrow(it, first, count, x, bias, &strip, y + first);
+    }
 }
 
 static tn_status packed_run(tn_kernel_call *call) {
@@ -164,10 +306,15 @@ static tn_status packed_run(tn_kernel_call *call) {
     TN_TRY(tn__check_result(call, 0, x->rank, shape));
     TN_TRY(tn__check_scratch(call, PACKED_COLUMNS * inner * sizeof(float)));
     float *panel = call->workspace, *y = call->outputs[0].data;
+    const uint64_t rows = tn__operand_span(x, 0, x->rank - 1);
+    if (rows == 1 && !turned && packed_is_narrow(&it)) {
+        packed_run_narrow(&it, x->data, bias != NULL ? bias->data : NULL, y);
+        return TN_OK;
+    }
     for (uint64_t n = 0; n < columns; n += PACKED_COLUMNS) {
         uint64_t count = columns - n < PACKED_COLUMNS ? columns - n : PACKED_COLUMNS;
         (turned ? packed_expand_rows : packed_expand_columns)(&it, n, count, panel);
-        tn__product product = {.rows = tn__operand_span(x, 0, x->rank - 1),
+        tn__product product = {.rows = rows,
                                .columns = count,
                                .inner = inner,
                                .a = x->data,
@@ -187,13 +334,52 @@ static tn_status packed_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
-static bool packed_accepts(const tn_kernel_setup *setup) {
-    return tn__input_is(setup, 0, TN__TYPE(FLOAT32)) && tn__input_is(setup, 1, PACKED_WHOLE) &&
-           tn__input_is(setup, 2, TN__TYPE(FLOAT32)) && tn__input_may_be(setup, 3, PACKED_WHOLE) &&
-           tn__input_may_be(setup, 4, TN__TYPE(FLOAT32)) &&
-           tn__output_is(setup, 0, TN__TYPE(FLOAT32)) &&
+/* Whether inputs 1 to 3 are packed weights, their scales and zero points. */
+static bool packed_accepts_weights(const tn_kernel_setup *setup) {
+    return tn__input_is(setup, 1, PACKED_WHOLE | PACKED_FLOATS) &&
+           tn__input_is(setup, 2, PACKED_SCALES) &&
            (tn__setup_input(setup, 3) == NULL ||
-            tn__setup_input(setup, 3)->dtype == tn__setup_input(setup, 1)->dtype);
+            tn__input_type(setup, 3) == tn__input_type(setup, 1));
+}
+
+static bool packed_accepts(const tn_kernel_setup *setup) {
+    return packed_accepts_weights(setup) && tn__types_agree(setup, TN__TYPE(FLOAT32), 1 | 16, 0);
+}
+
+/* --- PackedGather --- */
+
+static tn_status packed_run_gather(tn_kernel_call *call) {
+    const tn_operand *indices = &call->inputs[0];
+    tn_operand *y = &call->outputs[0];
+    const uint64_t count = tn__operand_count(indices), width = tn__element_size(y->dtype);
+    packed_weights it;
+    float scales[PACKED_COLUMNS], zeros[PACKED_COLUMNS], row[PACKED_COLUMNS];
+    int64_t shape[TN_RANK_MAX];
+    TN_TRY(packed_read(call, &it));
+    if (indices->rank >= TN_RANK_MAX) return tn__call_bad_shape(call, 0);
+    memcpy(shape, indices->shape, indices->rank * sizeof *shape);
+    shape[indices->rank] = (int64_t)it.columns;
+    TN_TRY(tn__check_result(call, 0, indices->rank + 1, shape));
+    char *to = y->data;
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t at = tn__index(indices, i);
+        if (at < -(int64_t)it.rows || at >= (int64_t)it.rows)
+            return tn__call_bad_index(call, at, 0, (int64_t)it.rows);
+        if (at < 0) at += (int64_t)it.rows;
+        for (uint64_t c = 0; c < it.columns; c += PACKED_COLUMNS) {
+            uint64_t left = it.columns - c, some = left < PACKED_COLUMNS ? left : PACKED_COLUMNS;
+            packed_forms(&it, (uint64_t)at, c, some, scales, zeros);
+            packed_expand(&it, (uint64_t)at, c, some, scales, zeros, row);
+            tn__convert(TN_FLOAT32, row, y->dtype, to, some);
+            to += some * width;
+        }
+    }
+    return TN_OK;
+}
+
+static bool packed_accepts_gather(const tn_kernel_setup *setup) {
+    return packed_accepts_weights(setup) && tn__input_is(setup, 0, TN__TYPES_INDEX) &&
+           tn__output_is(setup, 0, PACKED_SCALES);
 }
 
 static uint64_t packed_workspace(const tn_kernel_setup *setup) {
@@ -215,7 +401,7 @@ typedef struct packed_nbits {
     uint64_t columns, inner, block, blocks, block_bytes, zero_bytes;
     uint32_t bits;
     const uint8_t *weights, *zeros;
-    const float *real_zeros, *scales;
+    const tn_operand *real_zeros, *scales;
     /* for each index along K: the block whose scale applies; NULL: block k / block_size applies to
      * index k */
     const int32_t *groups;
@@ -252,7 +438,7 @@ static tn_status packed_read_nbits(const tn_kernel_call *call, packed_nbits *it)
                          .block_bytes = (uint64_t)(block * bits / 8),
                          .bits = (uint32_t)bits,
                          .weights = w->data,
-                         .scales = scales->data};
+                         .scales = scales};
     it->zero_bytes = (it->blocks * it->bits + 7) / 8;
     if (tn__operand_count(w) != it->columns * it->blocks * it->block_bytes)
         return tn__call_bad_shape(call, 1);
@@ -265,14 +451,14 @@ static tn_status packed_read_nbits(const tn_kernel_call *call, packed_nbits *it)
     if (packed)
         it->zeros = zeros->data;
     else
-        it->real_zeros = zeros->data;
+        it->real_zeros = zeros;
     return TN_OK;
 }
 
 static float packed_zero_nbits(const packed_nbits *it, uint64_t n, uint64_t group) {
     if (it->zeros != NULL)
         return (float)packed_bits(it->zeros + n * it->zero_bytes, group, it->bits);
-    return it->real_zeros != NULL ? it->real_zeros[n * it->blocks + group]
+    return it->real_zeros != NULL ? packed_real(it->real_zeros, n * it->blocks + group)
                                   : (float)(1 << (it->bits - 1));
 }
 
@@ -280,14 +466,16 @@ static float packed_zero_nbits(const packed_nbits *it, uint64_t n, uint64_t grou
 static void packed_expand_nbits(const packed_nbits *it, uint64_t n, float *row) {
     for (uint64_t b = 0; b < it->blocks; b++) {
         const uint8_t *bytes = it->weights + (n * it->blocks + b) * it->block_bytes;
-        float zero = packed_zero_nbits(it, n, b), scale = it->scales[n * it->blocks + b];
+        float zero = packed_zero_nbits(it, n, b),
+              scale = packed_real(it->scales, n * it->blocks + b);
         uint64_t first = b * it->block, left = it->inner - first;
         uint64_t count = left < it->block ? left : it->block;
         if (it->groups == NULL)
             tn__packed_expand(bytes, 0, count, it->bits, false, scale, zero, row + first);
         for (uint64_t i = 0; i < count && it->groups != NULL; i++) {
             uint64_t group = (uint64_t)it->groups[first + i];
-            zero = packed_zero_nbits(it, n, group), scale = it->scales[n * it->blocks + group];
+            zero = packed_zero_nbits(it, n, group),
+            scale = packed_real(it->scales, n * it->blocks + group);
             row[first + i] = ((float)packed_bits(bytes, i, it->bits) - zero) * scale;
         }
     }
@@ -303,20 +491,25 @@ enum {
  * row of the input is then reordered once (tn__packed_pair). */
 static bool packed_reads_packed(const packed_nbits *it, uint64_t rows) {
     return rows <= NBITS_ROWS && it->bits == 4 && it->groups == NULL &&
-           it->block % (2 * TN__DOT_BYTES) == 0;
+           it->block % (2 * TN__DOT_BYTES) == 0 && it->block <= TN__DOT_BLOCK;
 }
 
 static void packed_multiply_packed(const packed_nbits *it, uint64_t rows, const float *a,
                                    const float *bias, float *workspace, float *y) {
     uint64_t padded = it->blocks * it->block;
-    float *zeros = workspace + rows * padded;
+    float *zeros = workspace + rows * padded, *scales = zeros + it->blocks;
     for (uint64_t r = 0; r < rows; r++)
         tn__packed_pair(a + r * it->inner, it->inner, it->block, workspace + r * padded);
     for (uint64_t n = 0; n < it->columns; n++) {
-        for (uint64_t b = 0; b < it->blocks; b++) zeros[b] = packed_zero_nbits(it, n, b);
+        const bool usual = it->zeros == NULL && it->real_zeros == NULL;
+        for (uint64_t b = 0; b < it->blocks && !usual; b++) zeros[b] = packed_zero_nbits(it, n, b);
+        const bool plain = it->scales->dtype == TN_FLOAT32;
+        for (uint64_t b = 0; b < it->blocks && !plain; b++)
+            scales[b] = packed_real(it->scales, n * it->blocks + b);
+        const float *own = (const float *)it->scales->data + n * it->blocks;
         tn__packed_row row = {.bytes = it->weights + n * it->blocks * it->block_bytes,
-                              .scales = it->scales + n * it->blocks,
-                              .zeros = zeros,
+                              .scales = plain ? own : scales,
+                              .zeros = usual ? NULL : zeros,
                               .blocks = it->blocks,
                               .block = it->block};
         for (uint64_t r = 0; r < rows; r++)
@@ -325,11 +518,11 @@ static void packed_multiply_packed(const packed_nbits *it, uint64_t rows, const 
     }
 }
 
-/* Returns the bytes of scratch memory for expanded weights, or for reordered rows of the input and
- * zero points, whichever is larger. */
+/* Returns the bytes of scratch memory for expanded weights, or for reordered rows of the input,
+ * zero points and scales, whichever is larger. */
 static uint64_t packed_nbits_scratch(uint64_t inner, uint64_t blocks, uint64_t block) {
     uint64_t expanded = tn__mul_sat(NBITS_COLUMNS * sizeof(float), inner),
-             packed = tn__mul_sat(sizeof(float), tn__mul_sat(blocks, NBITS_ROWS * block + 1));
+             packed = tn__mul_sat(sizeof(float), tn__mul_sat(blocks, NBITS_ROWS * block + 2));
     return expanded > packed ? expanded : packed;
 }
 
@@ -375,9 +568,10 @@ static tn_status packed_run_nbits(tn_kernel_call *call) {
 }
 
 static bool packed_accepts_nbits(const tn_kernel_setup *setup) {
-    return tn__types_agree(setup, TN__TYPE(FLOAT32), 1 | 4 | 32, 0) &&
-           tn__input_is(setup, 1, TN__TYPE(UINT8)) && tn__input_may_be(setup, 4, TN__TYPE(INT32)) &&
-           tn__input_may_be(setup, 3, TN__TYPE(UINT8) | TN__TYPE(FLOAT32));
+    return tn__types_agree(setup, TN__TYPE(FLOAT32), 1 | 32, 0) &&
+           tn__input_is(setup, 1, TN__TYPE(UINT8)) && tn__input_is(setup, 2, PACKED_SCALES) &&
+           tn__input_may_be(setup, 4, TN__TYPE(INT32)) &&
+           tn__input_may_be(setup, 3, TN__TYPE(UINT8) | PACKED_SCALES);
 }
 
 static uint64_t packed_workspace_nbits(const tn_kernel_setup *setup) {
@@ -445,7 +639,7 @@ static float packed_table_at(const tn_kernel_call *call, const packed_table *it,
         value = value >= 8 ? value - 16 : value;
         zero = zero >= 8 ? zero - 16 : zero;
     }
-    return (float)(value - zero) * ((const float *)call->inputs[2].data)[scale];
+    return (float)(value - zero) * packed_real(&call->inputs[2], scale);
 }
 
 static tn_status packed_run_table(tn_kernel_call *call) {
@@ -488,8 +682,8 @@ static tn_status packed_run_table(tn_kernel_call *call) {
 
 static bool packed_accepts_table(const tn_kernel_setup *setup) {
     uint64_t packed = TN__TYPE(UINT8) | TN__TYPE(UINT4) | TN__TYPE(INT4);
-    return tn__types_agree(setup, TN__TYPE(FLOAT32), 4, 0) && tn__input_is(setup, 0, packed) &&
-           tn__input_is(setup, 1, TN__TYPES_INDEX) &&
+    return tn__output_is(setup, 0, TN__TYPE(FLOAT32)) && tn__input_is(setup, 2, PACKED_SCALES) &&
+           tn__input_is(setup, 0, packed) && tn__input_is(setup, 1, TN__TYPES_INDEX) &&
            tn__input_may_be(setup, 3, TN__TYPE(UINT8) | TN__TYPE(UINT4) | TN__TYPE(INT4)) &&
            (tn__setup_input(setup, 3) == NULL ||
             tn__input_type(setup, 3) == tn__input_type(setup, 0));
@@ -497,19 +691,26 @@ static bool packed_accepts_table(const tn_kernel_setup *setup) {
 
 static const tn_kernel packed_kernels[] = {
     {.domain = "tenure",
+     .type = "PackedGather",
+     .accepts = packed_accepts_gather,
+     .run = packed_run_gather},
+    {.domain = "tenure",
      .type = "PackedMatMul",
      .accepts = packed_accepts,
      .workspace = packed_workspace,
-     .run = packed_run},
+     .run = packed_run,
+     .short_inputs = 1u << 2},
     {.domain = "com.microsoft",
      .type = "GatherBlockQuantized",
      .accepts = packed_accepts_table,
-     .run = packed_run_table},
+     .run = packed_run_table,
+     .short_inputs = 1u << 2},
     {.domain = "com.microsoft",
      .type = "MatMulNBits",
      .accepts = packed_accepts_nbits,
      .workspace = packed_workspace_nbits,
-     .run = packed_run_nbits},
+     .run = packed_run_nbits,
+     .short_inputs = 1u << 2 | 1u << 3},
 };
 
 TN_KERNEL_FAMILY(packed, "");

@@ -5,19 +5,25 @@
  * There is one scale and zero point for all elements, one for each index along an axis, or one for
  * each block of elements along an axis. Elements are converted one by one, so the output may have
  * the address of the input if both have equal widths. Integers of 4 and 2 bits are read directly
- * from packed bytes.
+ * from packed bytes. The quantised type may also be a float of 8 or 4 bits, and the scale a power
+ * of two (float8e8m0).
  * Source: the ONNX specifications, opsets 10 to 25.
  */
 #include <math.h>
 
 #include "engine/kernels/convert.h"
 #include "engine/kernels/loops/quantise.h"
+#include "engine/kernels/loops/small_types.h"
 #include "engine/kernels/operands.h"
 #include "graph/element.h"
 
 #define QUANTISE_WHOLE                                                                             \
     (TN__TYPES_BYTE | TN__TYPE(INT32) | TN__TYPE(INT16) | TN__TYPE(UINT16) | TN__TYPE(INT4) |      \
      TN__TYPE(UINT4) | TN__TYPE(INT2) | TN__TYPE(UINT2))
+#define QUANTISE_FLOATS                                                                            \
+    (TN__TYPE(FLOAT8E4M3FN) | TN__TYPE(FLOAT8E4M3FNUZ) | TN__TYPE(FLOAT8E5M2) |                    \
+     TN__TYPE(FLOAT8E5M2FNUZ) | TN__TYPE(FLOAT4E2M1))
+#define QUANTISE_SCALES (TN__TYPES_REAL | TN__TYPE(FLOAT8E8M0))
 
 /* Which scale belongs to an element. Without blocks it is number at / inner % extent, and `extent`
  * is 1 if there is a single scale. With blocks, the axis is divided into `blocks` blocks, and each
@@ -75,6 +81,19 @@ static int64_t quantise_int(const tn_operand *x, uint64_t at) {
     return is_signed && value >> (bits - 1) != 0 ? value - (1 << bits) : value;
 }
 
+/* Returns element `at` of a quantised tensor, or of its zero points. */
+static double quantise_number(const tn_operand *x, uint64_t at) {
+    return tn__is_small_float(x->dtype)
+               ? tn__small_value(x->dtype, tn__small_code(x->dtype, x->data, at))
+               : (double)quantise_int(x, at);
+}
+
+static float quantise_scale(const quantise_frame *frame, uint64_t which) {
+    const tn_operand *scale = frame->scale;
+    return tn__is_small_float(scale->dtype) ? (float)quantise_number(scale, which)
+                                            : (float)tn__operand_float(scale, which);
+}
+
 /* Finds the smallest and the largest value of an integer type of at most 16 bits. Returns false for
  * other types. */
 static bool quantise_range(tn_dtype to, int32_t *least, int32_t *most) {
@@ -93,26 +112,36 @@ tn_status tn__quantise_run_to(tn_kernel_call *call) {
     quantise_frame frame;
     int32_t least = 0, most = 0;
     TN_TRY(quantise_read(call, &frame));
-    if (!quantise_range(y->dtype, &least, &most)) return tn__call_bad_shape(call, 0);
     uint32_t bits = tn_dtype_bits(y->dtype);
+    const bool floats = tn__is_small_float(y->dtype);
+    const tn__small_options options = {.saturate = tn__attr_int(call->op, "saturate", 1) != 0};
+    if (!floats && !quantise_range(y->dtype, &least, &most)) return tn__call_bad_shape(call, 0);
     for (uint64_t i = 0; i < frame.count; i++) {
         uint64_t which = quantise_which(&frame, i);
+        float value = (float)tn__operand_float(x, i) / quantise_scale(&frame, which);
+        if (floats) {
+            float zero = frame.zero != NULL ? (float)quantise_number(frame.zero, which) : 0;
+            tn__element_put(y->data, bits, i,
+                            tn__small_round_to(y->dtype, (double)(value + zero), options));
+            continue;
+        }
         int32_t zero = frame.zero != NULL ? (int32_t)quantise_int(frame.zero, which) : 0;
-        float value = (float)tn__operand_float(x, i) / (float)tn__operand_float(frame.scale, which);
         int32_t stored = tn__quantise(value, zero, least, most);
         if (bits == 8)
             ((uint8_t *)y->data)[i] = (uint8_t)stored;
         else
             tn__element_put(y->data, bits, i, (uint64_t)(int64_t)stored);
     }
+    tn__element_pad(y->data, bits, frame.count);
     return TN_OK;
 }
 
 bool tn__quantise_accepts_to(const tn_kernel_setup *setup) {
-    return tn__output_is(setup, 0, QUANTISE_WHOLE & ~TN__TYPE(INT32)) &&
+    return tn__output_is(setup, 0, (QUANTISE_WHOLE | QUANTISE_FLOATS) & ~TN__TYPE(INT32)) &&
            tn__input_is(setup, 0, TN__TYPES_REAL | TN__TYPE(INT32)) &&
-           tn__input_is(setup, 1, TN__TYPES_REAL | TN__TYPE(INT32)) &&
-           tn__input_may_be(setup, 2, QUANTISE_WHOLE);
+           tn__input_is(setup, 1, QUANTISE_SCALES | TN__TYPE(INT32)) &&
+           (tn__setup_input(setup, 2) == NULL ||
+            tn__input_type(setup, 2) == tn__output_type(setup, 0));
 }
 
 tn_status tn__quantise_run_from(tn_kernel_call *call) {
@@ -121,16 +150,19 @@ tn_status tn__quantise_run_from(tn_kernel_call *call) {
     TN_TRY(quantise_read(call, &frame));
     for (uint64_t i = 0; i < frame.count; i++) {
         uint64_t which = quantise_which(&frame, i);
-        int64_t zero = frame.zero != NULL ? quantise_int(frame.zero, which) : 0;
-        float apart = (float)(quantise_int(x, i) - zero);
-        tn__real_set(y, i, (double)(apart * (float)tn__operand_float(frame.scale, which)));
+        double zero = frame.zero != NULL ? quantise_number(frame.zero, which) : 0;
+        float apart = (float)(quantise_number(x, i) - zero);
+        tn__real_set(y, i, (double)(apart * quantise_scale(&frame, which)));
     }
     return TN_OK;
 }
 
 bool tn__quantise_accepts_from(const tn_kernel_setup *setup) {
-    return tn__output_is(setup, 0, TN__TYPES_REAL) && tn__input_is(setup, 0, QUANTISE_WHOLE) &&
-           tn__input_is(setup, 1, TN__TYPES_REAL) && tn__input_may_be(setup, 2, QUANTISE_WHOLE);
+    return tn__output_is(setup, 0, TN__TYPES_REAL) &&
+           tn__input_is(setup, 0, QUANTISE_WHOLE | QUANTISE_FLOATS) &&
+           tn__input_is(setup, 1, QUANTISE_SCALES) &&
+           (tn__setup_input(setup, 2) == NULL ||
+            tn__input_type(setup, 2) == tn__input_type(setup, 0));
 }
 
 /* DynamicQuantizeLinear: maps the range of the data, extended to include 0, to 0..255. */

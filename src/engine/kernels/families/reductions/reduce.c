@@ -607,6 +607,81 @@ static tn_status cumulate_run(tn_kernel_call *call) {
     return TN_OK;
 }
 
+/* --- the gradient of CumProd ---
+ *
+ * With y_j = x_0 ... x_j, the gradient of x_i is E_i S_i, where E_i is the product of the factors
+ * before x_i, and S_i = dy_i + x_(i+1) S_(i+1). No factor is divided by, so zeros are no special
+ * case. The first pass writes S from the last index to the first, the second multiplies by E. The
+ * output may have the address of dy. Cost: O(elements).
+ */
+
+static void cumulate_back_rows(const cumulate_frame *frame, const char *dy, const char *x, char *dx,
+                               size_t count) {
+    const size_t size = tn__element_size(frame->dtype);
+    const uint64_t last = frame->extent - 1;
+    double carry[TN__BLOCK], before[TN__BLOCK];
+    tn__block_room given_room, factor_room, result;
+    for (size_t i = 0; i < count; i++) carry[i] = 0;
+    for (size_t i = 0; i < count; i++) before[i] = 1;
+    for (uint64_t k = 0; k <= last; k++) {
+        uint64_t at = (frame->reverse ? k : last - k) * frame->stride * size;
+        const double *given =
+            tn__convert_block(frame->dtype, dy + at, TN_FLOAT64, &given_room, count);
+        const double *factor =
+            tn__convert_block(frame->dtype, x + at, TN_FLOAT64, &factor_room, count);
+        for (size_t i = 0; i < count; i++) {
+            /* `carry` is what the later results contribute; in the exclusive form y_i has no x_i */
+            result.doubles[i] = carry[i] + (frame->exclusive ? 0 : given[i]);
+            carry[i] = factor[i] * result.doubles[i] + (frame->exclusive ? given[i] : 0);
+        }
+        tn__convert(TN_FLOAT64, &result, frame->dtype, dx + at, count);
+    }
+    for (uint64_t k = 0; k <= last; k++) {
+        uint64_t at = (frame->reverse ? last - k : k) * frame->stride * size;
+        const double *factor =
+            tn__convert_block(frame->dtype, x + at, TN_FLOAT64, &factor_room, count);
+        const double *sums =
+            tn__convert_block(frame->dtype, dx + at, TN_FLOAT64, &given_room, count);
+        for (size_t i = 0; i < count; i++) {
+            result.doubles[i] = before[i] * sums[i];
+            before[i] *= factor[i];
+        }
+        tn__convert(TN_FLOAT64, &result, frame->dtype, dx + at, count);
+    }
+}
+
+static tn_status cumulate_back_run(tn_kernel_call *call) {
+    const tn_operand *dy = &call->inputs[0], *x = &call->inputs[1];
+    uint32_t axis;
+    TN_TRY(tn__check_shape(call, 0, x->rank, x->shape));
+    TN_TRY(tn__check_result(call, 0, x->rank, x->shape));
+    TN_TRY(tn__check_count(call, 2, 1));
+    TN_TRY(tn__call_axis(call, tn__operand_int(&call->inputs[2], 0), x->rank, &axis));
+    const cumulate_frame frame = {.dtype = x->dtype,
+                                  .load = TN_FLOAT64,
+                                  .extent = (uint64_t)x->shape[axis],
+                                  .stride = tn__operand_span(x, axis + 1, x->rank),
+                                  .exclusive = tn__attr_int(call->op, "exclusive", 0) != 0,
+                                  .reverse = tn__attr_int(call->op, "reverse", 0) != 0,
+                                  .product = true};
+    const size_t size = tn__element_size(x->dtype);
+    const uint64_t outer = frame.extent > 0 ? tn__operand_span(x, 0, axis) : 0;
+    for (uint64_t o = 0; o < outer; o++)
+        for (uint64_t done = 0; done < frame.stride; done += TN__BLOCK) {
+            uint64_t left = frame.stride - done,
+                     at = (o * frame.extent * frame.stride + done) * size;
+            cumulate_back_rows(&frame, (const char *)dy->data + at, (const char *)x->data + at,
+                               (char *)call->outputs[0].data + at,
+                               left < TN__BLOCK ? (size_t)left : TN__BLOCK);
+        }
+    return TN_OK;
+}
+
+static bool cumulate_back_accepts(const tn_kernel_setup *setup) {
+    return tn__types_agree(setup, TN__TYPES_SUMMED, 3, 1) &&
+           tn__input_is(setup, 2, TN__TYPES_INDEX);
+}
+
 /* --- sums over all dimensions except the channels of a channels-last tensor ---
  *
  * This is the gradient of a convolution's bias. Rows of channels are added one after the other in
@@ -678,6 +753,10 @@ static const tn_kernel reduce_kernels[] = {
     {.type = "ArgMax", .accepts = tn__numeric_accepts, .run = arg_run_max},
     {.type = "ArgMin", .accepts = tn__numeric_accepts, .run = arg_run_min},
     {.type = "CumProd", .accepts = tn__numeric_accepts, .run = cumulate_run},
+    {.domain = "tenure",
+     .type = "CumProdGrad",
+     .accepts = cumulate_back_accepts,
+     .run = cumulate_back_run},
     {.type = "CumSum", .accepts = tn__numeric_accepts, .run = cumulate_run},
 };
 
