@@ -407,6 +407,8 @@ typedef struct tn_engine_usage {
      * occupancy has buffers for them; otherwise outside. */
     uint64_t static_bytes;
     uint64_t run_count;
+    /* number of streams on which kernels run at the same time; 0: one kernel runs after the other */
+    uint32_t kernel_streams;
     double seconds;      /* seconds of the last run */
     uint64_t host_bytes; /* bytes of host memory allocated for swapped tensors */
     /* Swapping in the last run: highest host byte used; bytes swapped out and in; seconds that the
@@ -527,6 +529,7 @@ TN_API bool tn_engine_may_fetch(const tn_program *program, const tn_kernels *ker
     X(FIT, "fit", "the program that keeps to a budget, where that one does not")                   \
     X(STREAM, "stream", "the program whose weights come from their file, where not all fit")       \
     X(DIVIDE, "divide", "the program of one rank, which talks to the others")                      \
+    X(STREAMS, "streams", "the program whose operators run on several streams")                    \
     X(OCCUPY, "occupy", "who lives when, and the problem; static memory")                          \
     X(PLAN, "plan", "the layout")
 /* clang-format on */
@@ -647,6 +650,12 @@ typedef struct tn_setup_options {
      * memory is then placed in the arena. Not with `divide`, `without_reuse` or `unplanned`. NULL:
      * weights stay in memory */
     const tn_setup_stream *stream;
+    /* Options of the stage STREAMS (program.h); NULL, or `count` 1: operators run one after the
+     * other. With `plan` of the objective BYTES, no wait is added for memory. With WAITS and TIME,
+     * the layout is that of the program on one stream, and the streams wait where it demands.
+     * E_UNSUPPORTED with a technique that adds other instructions (`recompute`, `fit`, `stream`,
+     * `divide`), if the technique changes the program */
+    const tn_program_streams_options *streams;
     /* Makes the costs of the graph as it runs, if `costs` is NULL and costs are needed. NULL: costs
      * are measured or modelled, as described at `costs` */
     tn_status (*make_costs)(void *self, const tn_setup *setup, tn_costs **costs, tn_error *error);

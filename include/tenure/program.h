@@ -347,6 +347,19 @@ TN_API TN_CHECKED tn_status tn_program_create(const tn_graph *graph,
                                               const tn_program_options *options,
                                               tn_program **program, tn_error *error);
 
+/* Operator `after` must wait for operator `before`, although no path of the graph leads from one to
+ * the other: with a given layout, `after` writes bytes that `before` used last. */
+typedef struct tn_dependency {
+    tn_op_id before, after;
+} tn_dependency;
+
+/* Puts the operators whose names match the pattern on a stream. `type:PATTERN` matches their types.
+ * In a pattern, * stands for any characters and ? for one. */
+typedef struct tn_stream_rule {
+    const char *pattern;
+    uint32_t stream;
+} tn_stream_rule;
+
 typedef struct tn_program_streams_options {
     size_t struct_size;
     uint32_t count;            /* number of streams, from 1 to TN_STREAM_MAX */
@@ -355,6 +368,14 @@ typedef struct tn_program_streams_options {
     /* [operators] time of each operator in picoseconds; NULL: estimated from operations and
      * bytes */
     const uint64_t *times;
+    /* [rule_count] if several rules match an operator, the last one counts; a rule replaces the
+     * choice of `stream_of` */
+    const tn_stream_rule *rules;
+    uint32_t rule_count;
+    /* [after_count] further pairs of operators of which the second waits for the first, such as the
+     * result of tn_plan_dependencies: with them, the layout stays valid on streams */
+    const tn_dependency *after;
+    uint64_t after_count;
 } tn_program_streams_options;
 #define TN_PROGRAM_STREAMS_OPTIONS_INIT                                                            \
     TN_INIT(tn_program_streams_options,                                                            \
@@ -363,14 +384,15 @@ typedef struct tn_program_streams_options {
 /* Puts the operators of a program on streams that work at the same time. Operators keep their
  * order; each goes to the stream on which it can start first (list scheduling). An operator waits
  * for the operators on other streams that it must follow. The occupancy of the new program lets two
- * tensors share memory only if all uses of one are known to end before the other is defined.
- * The engine runs kernels one after the other, whatever their stream.
+ * tensors share memory only if all uses of one are known to end before the other is defined. The
+ * engine runs the kernels of different streams at the same time (tn_engine_usage.kernel_streams).
  *
  * program  only runs operators, as tn_program_create makes it, without blocks of control flow
  * made     out; release with tn_program_destroy
  *
- * Errors: E_INVALID (a number of streams out of range, a stream that does not exist), E_UNSUPPORTED
- * (other instructions, or control flow), E_NO_MEMORY. Cost: O(operators streams + operands).
+ * Errors: E_INVALID (a number of streams out of range, a stream that does not exist, a rule that
+ * matches no operator, a pair of `after` against the order of the program), E_UNSUPPORTED (other
+ * instructions, or control flow), E_NO_MEMORY. Cost: O(operators (streams^2 + rules) + operands).
  * Source: list scheduling, Graham 1969. */
 TN_API TN_CHECKED tn_status tn_program_on_streams(const tn_program *program,
                                                   const tn_program_streams_options *options,
@@ -602,12 +624,6 @@ TN_API uint32_t tn_occupancy_holders(const tn_occupancy *occupancy, uint32_t ste
 
 /* --- dependencies that a plan adds -----------------------------------------------------------
  */
-
-/* `after` writes bytes that `before` used last, and the graph has no path between them: with this
- * layout `after` must wait for `before`. */
-typedef struct tn_dependency {
-    tn_op_id before, after;
-} tn_dependency;
 
 /* Lists the dependencies between operators that a layout adds to those of the graph: from the last
  * user of bytes to the next writer of the same bytes, each pair once. An operator with blocks

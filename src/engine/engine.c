@@ -229,6 +229,7 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .spill_count = engine->forms.spill_count,
                                .spill_bytes = engine->forms.host_bytes,
                                .run_count = engine->run_count,
+                               .kernel_streams = engine->streams.kernel_streams,
                                .seconds = engine->seconds,
                                .stall_seconds = engine->streams.stalled_s,
                                .talk_count = engine->streams.talk_count,

@@ -346,15 +346,19 @@ void tn__store_bind(const tn__store *store, const tn__stored *stored, uint8_t *p
 tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint8_t *place,
                           tn_error *error);
 
-/* --- streams.c: work that runs at the same time as the kernels ---
+/* --- streams.c: work that runs on streams of the device ---
  *
  * Such work is: copies to the host and back, messages between ranks, reads from files, and the
  * waits for them. Stream 0 is the thread that calls the engine. Instructions of other streams that
  * need no kernel (SWAP_OUT, SWAP_IN, FETCH, SEND to SCATTER, WAIT) are queued on a stream of the
  * device and run asynchronously. The calling thread waits for them only where the program has a
- * signal. Kernels of all streams run in the calling thread, in the order of the program's list,
- * each after all earlier instructions of its stream. This is correct because the list is one of the
- * valid orders of the program.
+ * signal.
+ *
+ * If the program runs operators on several streams, their kernels are queued as well, those of
+ * stream 0 included, and kernels of different streams run at the same time. Some programs and
+ * options do not allow this (streams_kernels_of). Then the kernels of all streams run in the
+ * calling thread, in the order of the program's list, each after all earlier instructions of its
+ * stream. This is correct because the list is one of the valid orders of the program.
  */
 
 /* Memory for swapped-out tensors: host memory, or memory of a separate device. */
@@ -372,22 +376,26 @@ typedef struct tn__host {
     uint64_t *offset;       /* [items] */
 } tn__host;
 
-/* An instruction that runs without a kernel: a swap, a fetch, a message between ranks, or a wait on
- * a stream other than 0. */
+/* An instruction that can run on a stream of the device: a swap, a fetch, a message between ranks,
+ * a wait, and, if kernels run on streams, an operator. */
 typedef struct tn__stream_item {
     uint32_t step;
-    uint32_t stream; /* the stream that runs the instruction; 0: the calling thread runs it */
-    /* index of an item (an instruction without a kernel) on another stream that must end before
-     * this one starts; TN_NONE: no such item */
+    /* the stream that runs the instruction; 0: the calling thread runs it, unless kernels run on
+     * streams */
+    uint32_t stream;
+    /* index of an item on another stream that must end before this one starts; TN_NONE: no such
+     * item */
     uint32_t after;
-    bool copies, talks, fetches;
-    tn_fence *fence; /* fence that is passed when the instruction has ended; NULL for stream 0 */
+    bool copies, talks, fetches, applies;
+    /* fence that is passed when the instruction has ended; NULL: the calling thread runs it */
+    tn_fence *fence;
     /* the tn__streams that contains this item, because functions that a stream calls get only the
      * item */
     struct tn__streams *streams;
     uint8_t *data, *other; /* addresses on the device, as kernels on the device use them */
     uint64_t bytes, other_bytes;
     double start_s, talk_s, fetch_s;
+    tn__bound_call call; /* of an operator: the call of its kernel */
 } tn__stream_item;
 
 typedef struct tn__streams {
@@ -398,8 +406,11 @@ typedef struct tn__streams {
     const tn_exchange *exchange; /* communication with other ranks; NULL: there are no others */
     const tn__store *store;
     tn__host host;
-    /* the instructions that run without a kernel (items), of all streams, in the order of their
-     * steps */
+    /* number of streams on which kernels run at the same time; 0: all kernels run in the calling
+     * thread */
+    uint32_t kernel_streams;
+    /* the instructions that can run on streams of the device (items), of all streams, in the order
+     * of their steps */
     tn__stream_item *items;
     uint32_t item_count;
     /* for each step: its index in `items`; TN_NONE: the instruction is not in `items` */
@@ -416,14 +427,17 @@ typedef struct tn__streams {
     /* which steps each stream knows to have ended, from the signals of the program; only the
      * option `poison`, which finds writes outside live ranges, reads it. NULL: without `poison` */
     struct tn__known *known;
-    double stalled_s; /* seconds for which the calling thread waited for copies in the last run */
+    /* seconds for which the calling thread waited for copies in the last run; 0 if kernels run on
+     * streams */
+    double stalled_s;
     uint64_t out_bytes, in_bytes; /* bytes copied to and from the host in the last run */
     uint64_t talk_count, talk_bytes, fetch_bytes;
 } tn__streams;
 
 /* Allocates the streams, fences and host memory that a program needs. Of `options` it reads
  * host_capacity, host_layout, swap_device, exchange, and poison, with which the engine also records
- * which items are known to have ended.
+ * which items are known to have ended, and those options that make all kernels run in the calling
+ * thread.
  *
  * Errors: E_EXHAUSTED (more host memory than host_capacity is needed), E_CONFLICT (host_layout is
  * not a layout for this program), errors of the swap device, E_NO_MEMORY.
@@ -440,7 +454,13 @@ void tn__streams_start(tn__streams *streams); /* resets all counters at the begi
  * and the trace records its end later. */
 static inline bool tn__streams_apart(const tn__streams *streams, uint32_t step) {
     if (streams->item_count == 0 || streams->item_of[step] == TN_NONE) return false;
-    return streams->items[streams->item_of[step]].stream != 0;
+    return streams->kernel_streams != 0 || streams->items[streams->item_of[step]].stream != 0;
+}
+/* Returns the call of the operator of a step that runs asynchronously, whose operands must be bound
+ * before the step is queued; NULL: the step is no operator. */
+static inline tn__bound_call *tn__streams_call(tn__streams *streams, uint32_t step) {
+    tn__stream_item *item = &streams->items[streams->item_of[step]];
+    return item->applies ? &item->call : NULL;
 }
 tn_status tn__streams_queue(tn__streams *streams, uint32_t step);
 /* Called by the calling thread before a step: waits for the copies and messages that must end

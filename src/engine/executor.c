@@ -303,32 +303,54 @@ static void executor_operands(const tn__executor *executor, const tn_tensor_id *
             ids[i] == TN_NONE ? (tn_operand){.omitted = true} : executor->operands[ids[i]];
 }
 
+static tn_kernel_call executor_kernel_call(const tn_graph *graph, const tn_op *op,
+                                           const tn__bound_call *bound, tn_error *error) {
+    return (tn_kernel_call){.graph = graph,
+                            .op = op,
+                            .version = op->version ? op->version : UINT32_MAX,
+                            .input_count = op->input_count,
+                            .output_count = op->output_count,
+                            .inputs = bound->inputs,
+                            .outputs = bound->outputs,
+                            .workspace = bound->workspace,
+                            .workspace_bytes = bound->prepared->workspace,
+                            .state = bound->prepared->state,
+                            .error = error};
+}
+
+void tn__executor_bind(const tn__executor *executor, void *const *packed, tn__bound_call *call) {
+    const tn_op *op = tn_graph_op(executor->graph, call->op);
+    executor_operands(executor, op->inputs, op->input_count, call->inputs);
+    executor_operands(executor, op->outputs, op->output_count, call->outputs);
+    for (uint32_t i = 0; i < op->input_count && packed != NULL; i++)
+        if (packed[i] != NULL) call->inputs[i].data = packed[i];
+}
+
+tn_status tn__executor_run_bound(const tn__executor *executor, const tn__bound_call *call,
+                                 tn_error *error) {
+    tn_kernel_call made =
+        executor_kernel_call(executor->graph, tn_graph_op(executor->graph, call->op), call, error);
+    return call->prepared->kernel->run(&made);
+}
+
 /* Runs a kernel on the operands that are in executor->inputs and executor->outputs. */
 static tn_status executor_run(tn__executor *executor, const tn_graph *graph, const tn_op *op,
                               const tn__prepared *prepared, void *workspace) {
-    tn_kernel_call call = {.graph = graph,
-                           .op = op,
-                           .version = op->version ? op->version : UINT32_MAX,
-                           .input_count = op->input_count,
-                           .output_count = op->output_count,
-                           .inputs = executor->inputs,
-                           .outputs = executor->outputs,
-                           .workspace = workspace,
-                           .workspace_bytes = prepared->workspace,
-                           .state = prepared->state,
-                           .random = &executor->random,
-                           .error = executor->error};
+    const tn__bound_call bound = {.prepared = prepared,
+                                  .inputs = executor->inputs,
+                                  .outputs = executor->outputs,
+                                  .workspace = workspace};
+    tn_kernel_call call = executor_kernel_call(graph, op, &bound, executor->error);
+    call.random = &executor->random;
     return prepared->kernel->run(&call);
 }
 
 tn_status tn__executor_call(tn__executor *executor, tn_op_id id, const tn__prepared *prepared,
                             void *const *packed, void *workspace) {
     const tn_op *op = tn_graph_op(executor->graph, id);
+    tn__bound_call call = {.op = id, .inputs = executor->inputs, .outputs = executor->outputs};
     if (executor_is_bound(executor->graph, op)) TN_TRY(executor_reshape(executor, id));
-    executor_operands(executor, op->inputs, op->input_count, executor->inputs);
-    executor_operands(executor, op->outputs, op->output_count, executor->outputs);
-    for (uint32_t i = 0; i < op->input_count && packed != NULL; i++)
-        if (packed[i] != NULL) executor->inputs[i].data = packed[i];
+    tn__executor_bind(executor, packed, &call);
     return executor_run(executor, executor->graph, op, prepared, workspace);
 }
 

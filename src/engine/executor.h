@@ -13,8 +13,9 @@
  * tn__executor_cover then adds operands for the new tensors and leaves the other operands as they
  * are.
  *
- * Only tn__executor_cover allocates memory. One thread at a time may use an executor. Errors are
- * written to the member `error`, which the caller sets (NULL: errors are dropped).
+ * Only tn__executor_cover allocates memory. One thread at a time may use an executor, except for
+ * tn__executor_run_bound. Errors are written to the member `error`, which the caller sets (NULL:
+ * errors are dropped).
  */
 #ifndef TN_ENGINE_EXECUTOR_H
 #define TN_ENGINE_EXECUTOR_H
@@ -51,6 +52,21 @@ tn_status tn__executor_cover(tn__executor *executor);
 /* Resets the extents of all operands to those of the graph. This is needed before a run, because an
  * earlier run may have changed extents for which the graph has only upper bounds. */
 void tn__executor_reset(tn__executor *executor);
+
+/* A call of a kernel whose operands are bound, so that it can run later and in another thread. */
+typedef struct tn__bound_call {
+    tn_op_id op;
+    const tn__prepared *prepared;
+    tn_operand *inputs, *outputs; /* tables that the caller provides: one entry for each operand */
+    void *workspace;              /* as for tn__executor_call */
+} tn__bound_call;
+/* Fills the tables of a call with the operands of call->op, at their current addresses. The
+ * operator's outputs must have exact extents in the graph. `packed`: as for tn__executor_call. */
+void tn__executor_bind(const tn__executor *executor, void *const *packed, tn__bound_call *call);
+/* Runs a bound call. Several threads may run calls of one executor at the same time, if no operator
+ * among them draws random numbers. Errors: those of the kernel, in `error`. */
+tn_status tn__executor_run_bound(const tn__executor *executor, const tn__bound_call *call,
+                                 tn_error *error);
 
 /* Runs an operator on its operands at their current addresses.
  *

@@ -1,5 +1,5 @@
-/* streams.c - runs instructions that need no kernel on streams of the device, and makes the calling
- * thread wait for them where the program has a signal.
+/* streams.c - runs instructions on streams of the device, and makes the calling thread wait for
+ * them where the program has a signal.
  *
  * Each such instruction is an item with a fence, which its stream records after it. To wait for a
  * signal means to wait for the fence of the item that gives the signal. If an instruction that runs
@@ -16,6 +16,7 @@
 #include <tenure/program.h>
 
 #include "engine/engine.h"
+#include "graph/op.h"
 #include "memory/device/driver.h"
 
 /* queue entries of a stream that one copy or message needs in tn__streams_queue */
@@ -189,15 +190,84 @@ static bool streams_swaps(const tn_instruction *it) {
     return (tn_opcode_facts_of(it->opcode)->flags & TN_USES_SLOT) != 0;
 }
 
-/* Whether a stream of the device can run the instruction: it needs no kernel, and does not access
- * the caller's arrays. */
-static bool streams_is_item(const tn_instruction *it) {
+/* Whether a stream of the device runs the instruction, or could run it. `kernels`: kernels run on
+ * streams, too. Instructions that access the caller's arrays always run in the calling thread. */
+static bool streams_is_item(const tn_instruction *it, bool kernels) {
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);
     if (streams_swaps(it) || tn__instruction_talks(it) || it->opcode == TN_FETCH) return true;
+    if (kernels && it->opcode == TN_APPLY) return true;
     bool idle = facts->reads == TN_AFFECTS_NONE && facts->changes == TN_AFFECTS_NONE &&
                 facts->defines == TN_AFFECTS_NONE;
-    return it->stream != 0 && idle && (it->wait != 0 || it->signal != 0);
+    return (kernels || it->stream != 0) && idle && (it->wait != 0 || it->signal != 0);
 }
+
+/* --- kernels that run at the same time --- */
+
+/* Whether the kernel of an operator can run beside others: its outputs have exact extents, because
+ * those that only a run finds out are written to a table that all kernels share, and it draws no
+ * random numbers, which would depend on the order of the kernels. */
+static bool streams_kernel_can(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    const tn_op_rule *rule = tn__rule_of(graph, id);
+    if (tn__op_has_blocks(op) || rule == NULL || (rule->flags & TN_RULE_RANDOM) != 0) return false;
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (op->outputs[k] == TN_NONE) continue;
+        uint32_t flags = tn_graph_tensor(graph, op->outputs[k])->flags;
+        if ((flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) != 0) return false;
+    }
+    return true;
+}
+
+/* Returns on how many streams kernels run at the same time; 0: all run in the calling thread. They
+ * do if the program uses one stream, or other instructions than operators, if an operator cannot
+ * run beside others, and with options that observe the memory between two operators. */
+static uint32_t streams_kernels_of(const tn_program *program, const tn_engine_options *options) {
+    const tn_instruction *instructions = tn_program_instructions(program);
+    bool used[TN_STREAM_MAX] = {false};
+    uint32_t count = 0;
+    if (options->pool != NULL || options->on_demand || options->poison || options->zeros != NULL ||
+        options->exchange != NULL || tn_program_region_count(program) > 0)
+        return 0;
+    for (uint32_t s = 0; s < tn_program_count(program); s++) {
+        const tn_instruction *it = &instructions[s];
+        bool plain = it->opcode == TN_PUT || it->opcode == TN_GET || it->opcode == TN_WAIT;
+        if (plain) continue;
+        if (it->opcode != TN_APPLY || it->again) return 0;
+        if (!streams_kernel_can(tn_program_graph(program), it->op)) return 0;
+        count += !used[it->stream];
+        used[it->stream] = true;
+    }
+    return count > 1 ? count : 0;
+}
+
+static tn_status streams_kernel_tables(tn__streams *streams, tn__arena *arena) {
+    const tn_graph *graph = tn_program_graph(streams->program);
+    for (uint32_t i = 0; i < streams->item_count; i++) {
+        tn__stream_item *item = &streams->items[i];
+        if (!item->applies) continue;
+        const tn_op *op = tn_graph_op(graph, item->call.op);
+        item->call.inputs = tn__arena_array(arena, op->input_count, sizeof *item->call.inputs);
+        item->call.outputs = tn__arena_array(arena, op->output_count, sizeof *item->call.outputs);
+        if (item->call.inputs == NULL || item->call.outputs == NULL)
+            return tn__no_memory(streams->executor->error, "operands");
+    }
+    return TN_OK;
+}
+
+/* Runs the kernel of an item, in the thread of its stream. */
+static tn_status streams_apply(void *self, tn_error *error) {
+    const tn__stream_item *item = self;
+    const tn__executor *executor = item->streams->executor;
+    /* the operator has no kernel, because nothing reads its outputs */
+    if (item->call.prepared == NULL) return TN_OK;
+    tn_status status = tn__executor_run_bound(executor, &item->call, error);
+    if (status == TN_OK) return TN_OK;
+    const tn_op *op = tn_graph_op(executor->graph, item->call.op);
+    return tn__where(error, status, "step %u, node '%.60s' (%.30s)", item->step, op->name,
+                     op->type);
+}
+
+/* --- signals, continued --- */
 
 static int streams_signal_order(const void *a, const void *b) {
     const tn__sort_item *x = a, *y = b;
@@ -234,22 +304,24 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
     for (uint32_t s = 0; s < steps; s++) {
         const tn_instruction *it = &instructions[s];
         uint32_t waits = giver[s] == TN_NONE ? TN_NONE : streams->item_of[giver[s]];
-        bool item = streams_is_item(it);
+        bool kernels = streams->kernel_streams != 0, item = streams_is_item(it, kernels);
         streams->signal_of[s] = waits;
         streams->tail_of[s] = item ? TN_NONE : tail[it->stream];
         streams->item_of[s] = item ? made : TN_NONE;
         if (!item) continue;
         uint32_t from = waits == TN_NONE ? 0 : streams->items[waits].stream;
-        /* if stream 0 gives the signal, the calling thread has already passed that step */
-        bool other = from != 0 && from != it->stream;
+        /* if the calling thread gives the signal, it has already passed that step */
+        bool other = (kernels || from != 0) && from != it->stream;
         streams->items[made] = (tn__stream_item){.step = s,
                                                  .stream = it->stream,
                                                  .after = other ? waits : TN_NONE,
                                                  .copies = streams_swaps(it),
                                                  .talks = tn__instruction_talks(it),
                                                  .fetches = it->opcode == TN_FETCH,
+                                                 .applies = it->opcode == TN_APPLY,
+                                                 .call = {.op = it->op},
                                                  .streams = streams};
-        if (it->stream != 0) tail[it->stream] = made;
+        if (kernels || it->stream != 0) tail[it->stream] = made;
         made++;
     }
 }
@@ -325,7 +397,7 @@ static tn_status streams_open(tn__streams *streams) {
         tn_stream **over = &streams->host.streams[item->stream];
         if (item->copies && streams->host.device != NULL && *over == NULL)
             TN_TRY(tn_stream_create(streams->host.device, TN_STREAM_INLINE, over, error));
-        if (item->stream == 0) continue;
+        if (!tn__streams_apart(streams, item->step)) continue;
         if (streams->streams[item->stream] == NULL)
             TN_TRY(tn_stream_create(device, 0, &streams->streams[item->stream], error));
         TN_TRY(tn_fence_create(device, &item->fence, error));
@@ -351,7 +423,9 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                              .store = store};
     if (options->swap_device != NULL)
         TN_TRY(tn__device_known(options->swap_device, executor->error));
-    for (uint32_t s = 0; s < steps; s++) count += streams_is_item(&instructions[s]);
+    streams->kernel_streams = streams_kernels_of(program, options);
+    for (uint32_t s = 0; s < steps; s++)
+        count += streams_is_item(&instructions[s], streams->kernel_streams != 0);
     if (count == 0) return TN_OK;
     uint32_t *giver = tn__arena_array(arena, steps, sizeof *giver);
     streams->items = tn__arena_array(arena, count, sizeof *streams->items);
@@ -365,6 +439,7 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
     streams->item_count = count;
     TN_TRY(streams_find_givers(streams, giver, arena));
     streams_index(streams, giver);
+    TN_TRY(streams_kernel_tables(streams, arena));
     if (options->poison) TN_TRY(known_make(streams, giver, arena));
     TN_TRY(streams_lay_host(streams, options->host_layout, arena));
     TN_TRY(streams_take_host(streams, options, arena->context));
@@ -471,7 +546,8 @@ tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
     tn__stream_item *item = &streams->items[index];
     tn_stream *stream = streams->streams[item->stream];
     tn_error *error = streams->executor->error;
-    bool told = streams->tell->trace != NULL, works = item->copies || item->talks || item->fetches;
+    bool told = streams->tell->trace != NULL, works = item->copies || item->talks;
+    works = works || item->fetches || item->applies;
     if (told && !works) TN_TRY(tn_device_launch(stream, streams_began, item, error));
     if (item->after != TN_NONE)
         TN_TRY(tn_fence_wait(streams->items[item->after].fence, stream, error));
@@ -485,6 +561,7 @@ tn_status tn__streams_queue(tn__streams *streams, uint32_t step) {
         streams_fetch_begin(streams, item);
         TN_TRY(tn_device_launch(stream, streams_fetch, item, error));
     }
+    if (item->applies) TN_TRY(tn_device_launch(stream, streams_apply, item, error));
     if (told) TN_TRY(tn_device_launch(stream, streams_ended, item, error));
     TN_TRY(tn_fence_record(item->fence, stream, error));
     streams->going[streams->going_count++] = index;
@@ -509,7 +586,7 @@ static tn_status streams_wait(tn__streams *streams, uint32_t index) {
     double start = tn__clock_s();
     tn_status status =
         tn_fence_wait(item->fence, streams->memory->stream, streams->executor->error);
-    streams->stalled_s += tn__clock_s() - start;
+    if (streams->kernel_streams == 0) streams->stalled_s += tn__clock_s() - start;
     return status;
 }
 
@@ -527,7 +604,8 @@ tn_status tn__streams_finish(tn__streams *streams, tn_error *error) {
         tn_status status = tn_stream_wait(streams->streams[s], first == TN_OK ? error : NULL);
         if (first == TN_OK) first = status;
     }
-    if (streams->going_count > 0) streams->stalled_s += tn__clock_s() - start;
+    bool copies = streams->going_count > 0 && streams->kernel_streams == 0;
+    if (copies) streams->stalled_s += tn__clock_s() - start;
     streams->going_count = 0;
     return first;
 }

@@ -174,12 +174,24 @@ static tn_status walk_leave(tn_engine *engine, walk_place *place, uint32_t from)
     return walk_go(engine, place, from, own, flow->entering_at[own + 1]);
 }
 
+/* Queues an instruction on its stream. The kernel of an operator gets the addresses that its
+ * operands have now; no later step changes them. */
+static tn_status walk_queue(tn_engine *engine, uint32_t step) {
+    tn__bound_call *call = tn__streams_call(&engine->streams, step);
+    if (call != NULL) {
+        call->prepared = engine->kernels->of[call->op];
+        call->workspace = walk_workspace(&engine->places, step, call->op);
+        tn__executor_bind(&engine->executor, tn__statics_packed(&engine->statics, call->op), call);
+    }
+    return tn__streams_queue(&engine->streams, step);
+}
+
 /* Runs one instruction in the calling thread, after the items for which it must wait, or queues it
  * on its stream. In the trace, a WAIT begins when it begins to wait, and all other instructions
  * begin after their waits. */
 static tn_status walk_do(tn_engine *engine, uint32_t step) {
     bool told = engine->tell.trace != NULL;
-    if (tn__streams_apart(&engine->streams, step)) return tn__streams_queue(&engine->streams, step);
+    if (tn__streams_apart(&engine->streams, step)) return walk_queue(engine, step);
     double start = told ? tn__clock_s() : 0;
     TN_TRY(tn__streams_before(&engine->streams, step));
     if (told && tn_program_instructions(engine->program)[step].opcode != TN_WAIT)

@@ -5,7 +5,7 @@
  * An operator waits for the signal of an operator on another stream if it depends on that operator:
  * a reader on its producer, a writer on earlier readers. A vector clock records how far each stream
  * knows the others to be, so a wait that another wait implies is left out.
- * Cost: O(operators * streams + dependencies).
+ * Cost: O(operators * streams^2 + dependencies).
  * Source: Graham 1969, Bounds on Multiprocessing Timing Anomalies; vector clocks: Fidge 1988.
  */
 #include "graph/takes.h"
@@ -25,6 +25,11 @@ typedef struct streams_state {
     uint32_t *step_of;
     /* [tensors] the instruction that puts the tensor (an input); TN_NONE: no instruction does */
     uint32_t *put_of;
+    const tn_dependency **after; /* the caller's pairs, by their second operators */
+    /* [operators + 1] the pairs of operator k are after[after_at[k]] ... after[after_at[k + 1] - 1]
+     */
+    uint64_t *after_at;
+    uint32_t *ruled;  /* [operators] the stream that rules state; TN_NONE: none does */
     uint32_t *stream; /* [count] the stream chosen for each instruction */
     uint64_t *end;    /* [count] time at which each instruction ends, in picoseconds */
     uint64_t *idle;   /* [width] time at which the last instruction of each stream ends */
@@ -65,6 +70,11 @@ static tn_status streams_allocate(streams_state *s) {
     s->needed = tn__arena_array(&s->arena, width, sizeof *s->needed);
     s->place = tn__arena_array(&s->arena, count + 1, sizeof *s->place);
     s->list = tn__arena_array(&s->arena, s->room, sizeof *s->list);
+    s->after = tn__arena_array(&s->arena, s->options->after_count + 1, sizeof *s->after);
+    s->after_at = tn__arena_array(&s->arena, ops + 2, sizeof *s->after_at);
+    s->ruled = tn__arena_array(&s->arena, ops + 1, sizeof *s->ruled);
+    if (s->after == NULL || s->after_at == NULL || s->ruled == NULL)
+        return tn__no_memory(s->error, "streams of operators");
     bool all = s->node_of && s->step_of && s->put_of && s->stream && s->end && s->idle && s->last &&
                s->known && s->clock && s->needed && s->place && s->list;
     return all ? TN_OK : tn__no_memory(s->error, "streams of operators");
@@ -78,13 +88,71 @@ static tn_status streams_read(streams_state *s) {
     for (uint32_t i = 0; i < s->count; i++) {
         bool known =
             list[i].opcode == TN_PUT || list[i].opcode == TN_APPLY || list[i].opcode == TN_GET;
-        if (!known || list[i].stream != 0 || list[i].wait != 0 || list[i].signal != 0)
+        bool again = list[i].opcode == TN_APPLY && list[i].again;
+        if (!known || again || list[i].stream != 0 || list[i].wait != 0 || list[i].signal != 0)
             return streams_refuse(s, "streams are for programs that only run operators, one after "
                                      "the other: without swaps, recomputation and messages");
         if (list[i].opcode == TN_APPLY) s->step_of[list[i].op] = i;
         if (list[i].opcode == TN_PUT) s->put_of[list[i].tensor] = i;
     }
     for (uint32_t p = 0; p < s->model.count; p++) s->node_of[s->model.ops[p]] = p;
+    return TN_OK;
+}
+
+/* Sorts the caller's pairs by their second operators. */
+static tn_status streams_read_after(streams_state *s) {
+    const tn_graph *graph = tn_program_graph(s->from);
+    uint32_t ops = tn_graph_op_count(graph);
+    uint64_t count = s->options->after_count;
+    for (uint64_t i = 0; i < count; i++) {
+        const tn_dependency *pair = &s->options->after[i];
+        bool known = pair->before < ops && pair->after < ops &&
+                     s->step_of[pair->before] != TN_NONE && s->step_of[pair->after] != TN_NONE;
+        if (!known || s->step_of[pair->before] >= s->step_of[pair->after])
+            TN_FAIL(s->error, TN_E_INVALID,
+                    "operator %u cannot wait for operator %u, which does not come before it",
+                    pair->after, pair->before);
+        s->after_at[pair->after + 2]++;
+    }
+    for (uint32_t id = 0; id < ops; id++) s->after_at[id + 2] += s->after_at[id + 1];
+    for (uint64_t i = 0; i < count; i++)
+        s->after[s->after_at[s->options->after[i].after + 1]++] = &s->options->after[i];
+    return TN_OK;
+}
+
+/* --- rules --- */
+
+static bool streams_matches(const char *pattern, const tn_op *op) {
+    bool type = strncmp(pattern, "type:", 5) == 0;
+    return tn__glob(pattern + (type ? 5 : 0), type ? op->type : op->name);
+}
+
+static tn_status streams_read_rule(streams_state *s, const tn_stream_rule *rule) {
+    const tn_graph *graph = tn_program_graph(s->from);
+    uint32_t count = tn_graph_op_count(graph);
+    bool any = false;
+    if (rule->stream >= s->width)
+        TN_FAIL(s->error, TN_E_INVALID, "'%.80s': there is no stream %u; %u streams are 0 to %u",
+                rule->pattern, rule->stream, s->width, s->width - 1);
+    for (tn_op_id id = 0; id < count; id++) {
+        if (!streams_matches(rule->pattern, tn_graph_op(graph, id))) continue;
+        s->ruled[id] = rule->stream;
+        any = true;
+    }
+    if (any) return TN_OK;
+    const tn_op *first = count > 0 ? tn_graph_op(graph, 0) : NULL;
+    TN_FAIL(s->error, TN_E_INVALID,
+            "no operator matches '%.80s'; the first of %u operators is '%.80s' of type %.40s",
+            rule->pattern, count, first != NULL ? first->name : "",
+            first != NULL ? first->type : "");
+}
+
+static tn_status streams_read_rules(streams_state *s) {
+    const uint32_t *given = s->options->stream_of;
+    for (tn_op_id id = 0; id < tn_graph_op_count(tn_program_graph(s->from)); id++)
+        s->ruled[id] = given != NULL ? given[id] : TN_NONE;
+    for (uint32_t r = 0; r < s->options->rule_count; r++)
+        TN_TRY(streams_read_rule(s, &s->options->rules[r]));
     return TN_OK;
 }
 
@@ -118,7 +186,25 @@ static uint64_t streams_needs(streams_state *s, uint32_t step) {
     for (uint32_t i = 0; i < form.input_count; i++)
         if (tn_op_form_input(&form, i) != TN_NONE)
             streams_follow(s, s->put_of[tn_op_form_input(&form, i)], &ready);
+    for (uint64_t i = s->after_at[it->op]; i < s->after_at[it->op + 1]; i++)
+        streams_follow(s, s->step_of[s->after[i]->before], &ready);
     return ready;
+}
+
+/* Whether the instruction on stream `giver`, for which the current instruction waits, began after
+ * the one on stream `k` had ended. */
+static bool streams_implies(const streams_state *s, const uint32_t *row, uint32_t giver,
+                            uint32_t k) {
+    if (giver == k || s->needed[giver] <= row[giver]) return false;
+    return s->clock[(size_t)(s->needed[giver] - 1) * s->width + k] >= s->needed[k];
+}
+
+/* Sets to 0 the entries of `needed` that another wait of the same instruction implies. */
+static void streams_reduce(streams_state *s, uint32_t stream) {
+    const uint32_t *row = &s->known[(size_t)stream * s->width];
+    for (uint32_t k = 0; k < s->width; k++)
+        for (uint32_t j = 0; j < s->width && s->needed[k] > row[k]; j++)
+            if (j != stream && streams_implies(s, row, j, k)) s->needed[k] = 0;
 }
 
 /* --- the choice of a stream --- */
@@ -134,8 +220,7 @@ static uint64_t streams_time(const tn_graph *graph, const uint64_t *times, tn_op
  * start first. Of equal ones it takes the stream of the last operator that this one follows, so
  * that no signal is needed. */
 static uint32_t streams_choose(const streams_state *s, tn_op_id op, uint64_t ready) {
-    const uint32_t *given = s->options->stream_of;
-    if (given != NULL && given[op] != TN_NONE) return given[op];
+    if (s->ruled[op] != TN_NONE) return s->ruled[op];
     uint32_t best = 0, latest = 0;
     for (uint32_t k = 1; k < s->width; k++) {
         if (s->needed[k] > s->needed[latest]) latest = k;
@@ -160,6 +245,7 @@ static void streams_issue(streams_state *s, uint32_t step, uint32_t stream) {
     tn_instruction made = tn_program_instructions(s->from)[step];
     uint32_t *row = &s->known[(size_t)stream * s->width];
     made.stream = stream;
+    streams_reduce(s, stream);
     for (uint32_t k = 0; k < s->width; k++) {
         if (k == stream || s->needed[k] <= row[k]) continue;
         uint32_t giver = s->needed[k] - 1;
@@ -213,6 +299,8 @@ static tn_status streams_run(streams_state *s, tn_program **made) {
     TN_TRY(streams_allocate(s));
     TN_TRY(tn__order_model_make(&task, &s->model, s->error));
     TN_TRY(streams_read(s));
+    TN_TRY(streams_read_rules(s));
+    TN_TRY(streams_read_after(s));
     TN_TRY(streams_place(s));
     TN_TRY(tn_program_from(graph, s->list, (uint32_t)s->made, NULL, 0, made, s->error));
     (*made)->order = s->from->order;

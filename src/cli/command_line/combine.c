@@ -76,12 +76,14 @@ static const combine_rule combine_rules[] = {
     RULE("split", "--head", NEEDS, "[tflite]", .why = "only its arena has a head"),
     RULE("split", "--dim --input-shape", NEEDS, "[onnx]", .why = "a .tflite model has fixed sizes"),
 
-    RULE("plan", "--stream", NEEDS, "--streams"),
+    RULE("plan run", "--stream", NEEDS, "--streams"),
     RULE("plan", "--streams", NEEDS, "[model]", .why = "a problem states its own streams",
          .advice = "remove the option, or pass a model"),
     RULE("plan", "--streams", EXCLUDES,
-         "--split --sweep --budget --form=objects --parallel=safe --explain --objective=pairs|waits|time",
+         "--split --sweep --budget --form=objects --parallel=safe --explain --objective=pairs",
          .why = "the plan is for one order of execution"),
+    RULE("run", "--streams", EXCLUDES, "--split --budget --pool",
+         .why = "these change the order of execution during the run"),
 
     /* training */
     RULE("plan verify", "@training", NEEDS, "--train"),

@@ -158,8 +158,6 @@ enum {
     PLAN_WORK,
     PLAN_OBJECTIVE,
     PLAN_WORKERS,
-    PLAN_STREAMS,
-    PLAN_STREAM,
     PLAN_HOLDERS,
     PLAN_SWEEP,
     PLAN_JSON
@@ -180,12 +178,6 @@ enum {
       "order of the operators, or the time of the program with these waits (default: bytes)")      \
     X(PLAN_WORKERS, "workers", "N",                                                                \
       "operators that run at once, for the time of a plan (default: no limit)")                    \
-    X(PLAN_STREAMS, "streams", "N",                                                                \
-      "put the operators on N streams that work at the same time: each goes to the stream on "     \
-      "which it can start first; buffers share bytes only if the streams' waits allow it")         \
-    X(PLAN_STREAM, "stream", "PATTERN=K",                                                          \
-      "with --streams: operators whose names match run on stream K, from 0 on; type:PATTERN "      \
-      "matches their types; may be repeated")                                                      \
     X(PLAN_BUDGET, "budget", "SIZE", "the same for the arena and the weights together")            \
     X(PLAN_THREADS, "threads", "N",                                                                \
       "number of threads; they never change the answer (default: 1)")                              \
@@ -210,7 +202,6 @@ enum {
     X('o', "output", "FILE", "write the plan as SUFFIXES; may be repeated")                        \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
-#define PLAN_STREAM_RULES_MAX 64u
 
 typedef struct plan_arguments {
     cli_input input;
@@ -220,7 +211,6 @@ typedef struct plan_arguments {
     uint32_t output_count;
     bool json, objects, explain, tags;
     uint32_t holders; /* number of largest holders to print; 0: none */
-    cli_stream_rule stream_rules[PLAN_STREAM_RULES_MAX];
     uint32_t sweep; /* number of points of the curve; 0: make one plan instead */
     cli_training training;
     bool trains;
@@ -278,29 +268,9 @@ static void plan_set(struct argp_state *state, plan_arguments *arguments) {
     input->split.sweeps =
         arguments->sweep > 0 && arguments->options.objective == TN_OBJECTIVE_BYTES;
     plan_check_curve(state, arguments);
-    for (uint32_t i = 0; i < input->stream_rule_count; i++)
-        if (input->streams > 0 && input->stream_rules[i].stream >= input->streams)
-            cli_misuse(state, "--stream: there is no stream %u; --streams %u makes 0 to %u",
-                       input->stream_rules[i].stream, input->streams, input->streams - 1);
     plan_set_outputs(arguments);
     cli_condition_set(CLI_IF_MODEL, cli_input_is_model(input));
     cli_condition_set(CLI_IF_ONNX, cli_input_takes_batch(input->path));
-}
-
-/* Adds a rule of --stream; the stream follows the last '='. */
-static void plan_add_stream(struct argp_state *state, plan_arguments *arguments, char *value) {
-    char *at = strrchr(value, '=');
-    if (at == NULL || at == value || at[1] == '\0')
-        cli_misuse(state, "--stream: '%.60s' is invalid; write PATTERN=K", value);
-    if (arguments->input.stream_rule_count == PLAN_STREAM_RULES_MAX)
-        cli_misuse(state, "--stream: given more than %u times", PLAN_STREAM_RULES_MAX);
-    *at = '\0';
-    uint64_t stream = cli_number(state, "stream", at + 1);
-    if (stream >= TN_STREAM_MAX)
-        cli_misuse(state, "--stream: %.20s is above %u", at + 1, TN_STREAM_MAX - 1);
-    arguments->stream_rules[arguments->input.stream_rule_count++] =
-        (cli_stream_rule){value, (uint32_t)stream};
-    arguments->input.stream_rules = arguments->stream_rules;
 }
 
 static error_t plan_parse(int key, char *value, struct argp_state *state) {
@@ -311,6 +281,7 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[0] = &arguments->input;
         state->child_inputs[1] = &arguments->training;
         state->child_inputs[2] = &arguments->input.split;
+        state->child_inputs[3] = &arguments->input.streams;
         return 0;
     case PLAN_TRAIN:
         arguments->trains = true;
@@ -341,12 +312,6 @@ static error_t plan_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case PLAN_WORKERS:
         options->workers = (uint32_t)cli_count(state, "workers", value, 1024);
-        return 0;
-    case PLAN_STREAMS:
-        arguments->input.streams = (uint32_t)cli_count(state, "streams", value, TN_STREAM_MAX);
-        return 0;
-    case PLAN_STREAM:
-        plan_add_stream(state, arguments, value);
         return 0;
     case PLAN_BUDGET:
         arguments->budget = cli_size(state, "budget", value);
@@ -617,6 +582,7 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
 static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
                                                   {&cli_training_argp, 0, "Training:", 0},
                                                   {&cli_split_argp, 0, "Operators in tiles:", 0},
+                                                  {&cli_streams_argp, 0, "Operators on streams:", 0},
                                                   {0}};
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};

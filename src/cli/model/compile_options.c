@@ -259,6 +259,11 @@ void cli_compile_options_set(const cli_input *input, const cli_kernel_target *ta
     setup->program = &options->program;
     setup->recompute = &options->recompute;
     setup->rules = &input->rules;
+    options->streams = (tn_program_streams_options)TN_PROGRAM_STREAMS_OPTIONS_INIT;
+    options->streams.count = input->streams.count;
+    options->streams.rules = input->streams.rules;
+    options->streams.rule_count = input->streams.rule_count;
+    if (input->streams.count > 1) setup->streams = &options->streams;
     setup->memory = &options->memory;
     setup->statics = input->statics;
     setup->plan = plan;

@@ -79,6 +79,7 @@ typedef struct cli_compile_options {
     tn_program_options program;
     tn_recompute_options recompute;
     tn_occupancy_options memory;
+    tn_program_streams_options streams;
 } cli_compile_options;
 
 /* Sets the options that all commands have in common. `training` NULL means inference. `plan` NULL

@@ -264,57 +264,6 @@ static tn_status input_plan_orders(cli_input *input, const tn_plan_options *opti
     return status;
 }
 
-/* --- streams --- */
-
-/* Whether the rule's pattern matches the name of an operator, or after "type:" its type. */
-static bool input_rule_matches(const cli_stream_rule *rule, const tn_op *op) {
-    bool type = strncmp(rule->pattern, "type:", 5) == 0;
-    return tn__glob(rule->pattern + (type ? 5 : 0), type ? op->type : op->name);
-}
-
-/* Fills stream_of[operators] with the streams of the rules. Errors: E_INVALID (a rule that matches
- * no operator). */
-static tn_status input_streams_of(const cli_input *input, const tn_graph *graph,
-                                  uint32_t *stream_of, tn_error *error) {
-    uint32_t count = tn_graph_op_count(graph);
-    for (tn_op_id id = 0; id < count; id++) stream_of[id] = TN_NONE;
-    for (uint32_t r = 0; r < input->stream_rule_count; r++) {
-        bool any = false;
-        for (tn_op_id id = 0; id < count; id++) {
-            if (!input_rule_matches(&input->stream_rules[r], tn_graph_op(graph, id))) continue;
-            stream_of[id] = input->stream_rules[r].stream;
-            any = true;
-        }
-        const tn_op *first = count > 0 ? tn_graph_op(graph, 0) : NULL;
-        if (!any)
-            TN_FAIL(error, TN_E_INVALID,
-                    "--stream: no operator matches '%.80s'; the first of %u operators is '%.80s' "
-                    "of type %.40s",
-                    input->stream_rules[r].pattern, count, first != NULL ? first->name : "",
-                    first != NULL ? first->type : "");
-    }
-    return TN_OK;
-}
-
-/* Puts the operators of the program on streams, and plans again from the order on. */
-static tn_status input_plan_streams(cli_input *input, const tn_plan_options *options,
-                                    tn_error *error) {
-    const tn_graph *graph = tn_setup_graph(input->setup);
-    tn_program_streams_options streams = TN_PROGRAM_STREAMS_OPTIONS_INIT;
-    uint32_t *stream_of = calloc((size_t)tn_graph_op_count(graph) + 1, sizeof *stream_of);
-    streams.count = input->streams;
-    streams.stream_of = stream_of;
-    tn_status status = stream_of != NULL ? input_streams_of(input, graph, stream_of, error)
-                                         : tn__no_memory(error, "streams of operators");
-    if (status == TN_OK)
-        status = tn_program_on_streams(tn_setup_program(input->setup), &streams, &input->on_streams,
-                                       error);
-    free(stream_of);
-    TN_TRY(status);
-    input->program = input->on_streams;
-    return input_set_up(input, TN_SETUP_ORDER, options, error);
-}
-
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error) {
     bool model = cli_input_is_model(input);
     bool orders = input->order != NULL && strcmp(input->order, "file") != 0;
@@ -323,12 +272,13 @@ tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_er
     } else {
         TN_TRY(cli_input_load(input, error));
         if (input->wants_csv && input->problem != NULL) TN_TRY(tn__csv_can(input->problem, error));
-        if (model && input->streams == 0)
-            TN_TRY(input_set_up(input, TN_SETUP_PLAN, options, error));
+        if (model)
+            TN_TRY(input_set_up(input,
+                                input->streams.count > 1 ? TN_SETUP_STREAMS : TN_SETUP_PLAN,
+                                options, error));
         if (!model) TN_TRY(tn_plan(input->problem, options, &input->own_layout, error));
         if (!model) input->layout = &input->own_layout;
     }
-    if (model && input->streams > 0) TN_TRY(input_plan_streams(input, options, error));
     cli_stage(input, "plan", input->layout->seconds);
     return TN_OK;
 }
@@ -369,7 +319,6 @@ tn_status cli_input_sweep(cli_input *input, const tn_plan_options *plan, uint32_
 void cli_input_release_loaded(cli_input *input) {
     bool owned = input->setup == input->answer.setup || input->setup == input->answer.whole;
     if (!owned) tn_setup_destroy(input->setup);
-    tn_program_destroy(input->on_streams);
     tn_fit_answer_release(&input->answer);
     if (input->step.graph != NULL) tn_training_release(&input->step);
     tn_graph_destroy(input->rewritten);

@@ -40,6 +40,7 @@ enum { /* keys of the shared options; a command uses letters and numbers from 40
 };
 
 #define CLI_BANKS_MAX 16u /* largest number of memory banks of a device */
+#define CLI_STREAM_RULES_MAX 64u
 
 /* The kernels that run a .tflite model on a microcontroller (kernel_target.h). A zeroed struct
  * means the reference kernels. */
@@ -76,11 +77,13 @@ typedef struct cli_split {
     tn_setup_split options;
 } cli_split;
 
-/* a rule of --stream PATTERN=K: operators that match the pattern are put on stream K */
-typedef struct cli_stream_rule {
-    const char *pattern; /* pattern of names of operators, or, after "type:", of their types */
-    uint32_t stream;
-} cli_stream_rule;
+/* The streams on which operators run. */
+typedef struct cli_streams {
+    uint32_t count; /* 0: one stream */
+    uint32_t rule_count;
+    tn_stream_rule rules[CLI_STREAM_RULES_MAX]; /* --stream PATTERN=K, in the order given */
+} cli_streams;
+extern const struct argp cli_streams_argp; /* its input is a cli_streams */
 
 typedef struct cli_input {
     const char *path;
@@ -111,12 +114,7 @@ typedef struct cli_input {
     cli_tflm_kernels tflm_kernels; /* kernels that run a .tflite model */
     cli_kernel_target target;
     tn_static_place statics;
-    /* streams: number of streams on which `plan` puts the operators; 0: one stream */
-    uint32_t streams, stream_rule_count;
-    const cli_stream_rule
-        /* [stream_rule_count] rules of --stream; if several match an operator, the last one
-         * counts */
-        *stream_rules;
+    cli_streams streams; /* for `plan` and `run` */
     cli_split split; /* options about tiles, for `plan` and `run` */
     tn_rules rules;  /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
     /* the training of which a step is planned; NULL: inference */
@@ -127,9 +125,8 @@ typedef struct cli_input {
     tn_graph *graph;
     /* the rewritten graph that is trained; NULL: `graph` is trained as it is */
     tn_graph *rewritten;
-    tn_training step;       /* the training step; valid if `training` is not NULL */
-    tn_program *on_streams; /* the program that `plan --streams` plans; NULL: none */
-    tn_setup *setup;        /* the compiled model; NULL if the input is a problem file */
+    tn_training step; /* the training step; valid if `training` is not NULL */
+    tn_setup *setup;  /* the compiled model; NULL if the input is a problem file */
     const tn_occupancy *occupancy;
     struct tn_foreign *foreign; /* a plan of another tool, with its buffers in `own`; NULL: none */
     tn_problem *own;            /* the problem that was loaded; NULL if the input is a model */

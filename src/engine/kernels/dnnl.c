@@ -11,7 +11,8 @@
  * much slower. These are refused, because our own loops are no slower.
  *
  * Threads. OpenMP stores the number of threads per calling thread, so each run sets it. A run holds
- * the library's lock, because two threads may run two engines that share kernels.
+ * the lock of its work, because the memory objects of a work can serve one run at a time. Works run
+ * at the same time if they are different.
  *
  * Source: oneDNN 2.6 developer guide (programming model, primitive attributes).
  */
@@ -19,6 +20,7 @@
 
 #ifdef TENURE_DNNL
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 
 /* --- loading the library, and describing tensors to it --- */
@@ -69,9 +71,6 @@ static tn_status dnnl_start(tn__dnnl *library, tn_error *error) {
     TN_TRY(dnnl_resolve(library, error));
     library->set_threads((int)library->threads);
     tn_status status = tn__dnnl_status(library->dnnl_engine_create(&library->engine, dnnl_cpu, 0));
-    if (status == TN_OK)
-        status = tn__dnnl_status(library->dnnl_stream_create(&library->stream, library->engine,
-                                                             dnnl_stream_default_flags));
     if (status != TN_OK) return tn__fail(error, status, "oneDNN cannot be started");
     return TN_OK;
 }
@@ -83,10 +82,6 @@ tn_status tn__dnnl_open(const tn_context *context, uint32_t threads, tn__dnnl **
     if (made == NULL) return tn__no_memory(error, "oneDNN");
     made->context = full;
     made->threads = threads == 0 ? 1 : threads > 1024 ? 1024 : threads;
-    if (pthread_mutex_init(&made->lock, NULL) != 0) {
-        tn__free(&full, made, sizeof *made);
-        return tn__no_memory(error, "a lock");
-    }
     tn_status status = dnnl_start(made, error);
     if (status == TN_OK)
         *library = made;
@@ -97,10 +92,8 @@ tn_status tn__dnnl_open(const tn_context *context, uint32_t threads, tn__dnnl **
 
 void tn__dnnl_close(tn__dnnl *library) {
     if (library == NULL) return;
-    if (library->stream != NULL) library->dnnl_stream_destroy(library->stream);
     if (library->engine != NULL) library->dnnl_engine_destroy(library->engine);
     if (library->handle != NULL) dlclose(library->handle);
-    pthread_mutex_destroy(&library->lock);
     tn_context context = library->context;
     tn__free(&context, library, sizeof *library);
 }
@@ -429,6 +422,8 @@ typedef struct dnnl_packing {
 
 struct tn__dnnl_work {
     tn__dnnl *library;
+    pthread_mutex_t lock; /* held during a run, which sets the addresses of the memory objects */
+    dnnl_stream_t stream; /* used under `lock`, because a stream of oneDNN serves one thread */
     tn__arena arena;
     tn_context context;
     dnnl_step *first, *last;
@@ -443,11 +438,21 @@ tn_status tn__dnnl_begin(tn_kernel_setup *setup, tn__dnnl_work **work) {
     tn_context context = tn__context(setup->context);
     tn__dnnl_work *made = tn__alloc_array(&context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(setup->error, "a kernel");
+    if (pthread_mutex_init(&made->lock, NULL) != 0) {
+        tn__free(&context, made, sizeof *made);
+        return tn__no_memory(setup->error, "a lock");
+    }
     made->library = setup->library;
     made->context = context;
     made->accumulate = TN_NONE;
     tn__arena_init(&made->arena, &made->context);
     made->library->set_threads((int)made->library->threads);
+    tn_status status = tn__dnnl_status(made->library->dnnl_stream_create(
+        &made->stream, made->library->engine, dnnl_stream_default_flags));
+    if (status != TN_OK) {
+        tn__dnnl_release(setup->context, made);
+        return tn__fail(setup->error, status, "oneDNN cannot create a stream");
+    }
     *work = made;
     return TN_OK;
 }
@@ -470,6 +475,8 @@ void tn__dnnl_release(const tn_context *context, void *state) {
         if (at->from != NULL) library->dnnl_memory_destroy(at->from);
         if (at->to != NULL) library->dnnl_memory_destroy(at->to);
     }
+    if (work->stream != NULL) library->dnnl_stream_destroy(work->stream);
+    pthread_mutex_destroy(&work->lock);
     tn__arena_release(&work->arena);
     tn_context own = work->context;
     tn__free(&own, work, sizeof *work);
@@ -655,8 +662,8 @@ static tn_status dnnl_pack_with(const tn_kernel_setup *setup, tn__dnnl_work *wor
         args[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, pad};
     }
     status = tn__dnnl_status(
-        library->dnnl_primitive_execute(packing->reorder, library->stream, count, args));
-    if (status == TN_OK) status = tn__dnnl_status(library->dnnl_stream_wait(library->stream));
+        library->dnnl_primitive_execute(packing->reorder, work->stream, count, args));
+    if (status == TN_OK) status = tn__dnnl_status(library->dnnl_stream_wait(work->stream));
 done:
     if (pad != NULL) library->dnnl_memory_destroy(pad);
     tn__free(&work->context, bytes, (size_t)size);
@@ -669,7 +676,7 @@ tn_status tn__dnnl_pack(const tn_kernel_setup *setup, uint32_t input, const void
     tn__dnnl *library = work->library;
     for (const dnnl_packing *at = work->packings; at != NULL; at = at->next) {
         if (at->input != input) continue;
-        pthread_mutex_lock(&library->lock);
+        pthread_mutex_lock(&work->lock);
         library->set_threads((int)library->threads);
         /* oneDNN only reads this memory; the cast is needed because the parameter of the function
          * is not const */
@@ -678,7 +685,7 @@ tn_status tn__dnnl_pack(const tn_kernel_setup *setup, uint32_t input, const void
         if (set == dnnl_success) set = library->dnnl_memory_set_data_handle(at->to, packed);
         tn_status status = tn__dnnl_status(set);
         if (status == TN_OK) status = dnnl_pack_with(setup, work, at);
-        pthread_mutex_unlock(&library->lock);
+        pthread_mutex_unlock(&work->lock);
         if (status != TN_OK)
             tn__fail(setup->error, status, "oneDNN cannot pack input %u of '%.100s'", input,
                      setup->op->name);
@@ -709,7 +716,7 @@ static dnnl_status_t dnnl_run_step(const tn_kernel_call *call, const tn__dnnl_wo
         step->args[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, step->pad};
     }
     if (outcome == dnnl_success)
-        outcome = library->dnnl_primitive_execute(step->primitive, library->stream, (int)count,
+        outcome = library->dnnl_primitive_execute(step->primitive, work->stream, (int)count,
                                                   step->args);
     return outcome;
 }
@@ -724,14 +731,14 @@ tn_status tn__dnnl_run(tn_kernel_call *call) {
     tn__dnnl_work *work = call->state;
     tn__dnnl *library = work->library;
     dnnl_status_t outcome = dnnl_success;
-    pthread_mutex_lock(&library->lock);
+    pthread_mutex_lock(&work->lock);
     library->set_threads((int)library->threads);
     if (work->accumulate != TN_NONE)
         tn__operand_copy(&call->outputs[0], &call->inputs[work->accumulate]);
     for (dnnl_step *step = work->first; step != NULL && outcome == dnnl_success; step = step->next)
         outcome = dnnl_run_step(call, work, step);
-    if (outcome == dnnl_success) outcome = library->dnnl_stream_wait(library->stream);
-    pthread_mutex_unlock(&library->lock);
+    if (outcome == dnnl_success) outcome = library->dnnl_stream_wait(work->stream);
+    pthread_mutex_unlock(&work->lock);
     if (outcome == dnnl_success) return TN_OK;
     return tn__call_fail(call, outcome == dnnl_out_of_memory ? TN_E_NO_MEMORY : TN_E_INTERNAL,
                          "oneDNN failed while it ran (outcome %d)", (int)outcome);

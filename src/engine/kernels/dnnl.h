@@ -36,7 +36,6 @@ void tn__dnnl_tell(const tn__dnnl *library, char *text, size_t size);
 
 #ifdef TENURE_DNNL
 #include <oneapi/dnnl/dnnl.h>
-#include <pthread.h>
 
 struct tn__dnnl {
 #define TN_SYMBOL(name) __typeof__(&name) name;
@@ -48,9 +47,6 @@ struct tn__dnnl {
     void *handle;
     uint32_t threads;
     dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    /* held while a work runs, because its memory objects can serve only one run at a time */
-    pthread_mutex_t lock;
 };
 
 typedef struct tn__dnnl_work tn__dnnl_work;

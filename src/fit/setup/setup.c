@@ -1,6 +1,6 @@
 /* setup.c - runs the compile stages that make a compiled model (tn_setup) of a graph: rewrite,
  * kernels, order, recomputation, scratch memory, fit, weight streaming, division among ranks,
- * occupancy, layout.
+ * streams, occupancy, layout.
  *
  * Each stage makes a part of the compiled model. Parts are reference-counted: a compiled model that
  * continues from another one shares its parts, so a search keeps the parts that it needs and drops
@@ -33,6 +33,10 @@ tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, 
 void tn__setup_part_release(tn_setup *setup, int kind) {
     tn__setup_part *part = setup->parts[kind];
     setup->parts[kind] = NULL;
+    tn__setup_part_drop(setup, kind, part);
+}
+
+void tn__setup_part_drop(tn_setup *setup, int kind, tn__setup_part *part) {
     if (part == NULL || atomic_fetch_sub(&part->users, 1) > 1) return;
     switch (kind) {
     case PART_GRAPH:
@@ -53,6 +57,7 @@ void tn__setup_part_release(tn_setup *setup, int kind) {
         break;
     case PART_PROGRAM:
     case PART_RECOMPUTED:
+    case PART_STREAMS:
         tn_program_destroy(part->program);
         break;
     case PART_FIT:
@@ -286,6 +291,7 @@ static const struct {
     [TN_SETUP_FIT] = {"fit", tn__setup_fit, PART_FIT},
     [TN_SETUP_STREAM] = {"stream", tn__setup_stream, PART_STREAM},
     [TN_SETUP_DIVIDE] = {"divide", setup_divide, PART_DIVIDED},
+    [TN_SETUP_STREAMS] = {"streams", tn__setup_streams, PART_STREAMS},
     [TN_SETUP_OCCUPY] = {"occupy", tn__setup_occupy, PART_STATICS},
     [TN_SETUP_PLAN] = {"plan", tn__setup_plan, PART_LAYOUT},
 };

@@ -24,6 +24,7 @@ enum {
     /* the program of one rank, in `fitted`; the other fields of `fitted` are used only if the
      * program had to be fitted to a budget */
     PART_DIVIDED,
+    PART_STREAMS, /* the program whose operators are on several streams */
     PART_STATICS,
     PART_OCCUPANCY,
     PART_LAYOUT,
@@ -77,6 +78,8 @@ tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, 
 /* Releases a part of a compiled model, and frees it if no other compiled model shares it. Does
  * nothing if the part was not made. */
 void tn__setup_part_release(tn_setup *setup, int kind);
+/* releases a part that was taken out of the compiled model; NULL has no effect */
+void tn__setup_part_drop(tn_setup *setup, int kind, tn__setup_part *part);
 /* Returns the options for counting memory, with the results of the stages that have run so far. */
 tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options);
 /* The stages OCCUPY and PLAN. They do nothing if an earlier stage has already made their parts. */
@@ -90,6 +93,9 @@ uint64_t tn__setup_fixed(const tn_setup *setup);
 /* The stage RECOMPUTE, and whether the options give it anything to do. */
 tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 bool tn__setup_recomputes(const tn_setup_options *options);
+/* The stage STREAMS (setup_streams.c), and whether the options give it anything to do. */
+tn_status tn__setup_streams(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+bool tn__setup_has_streams(const tn_setup_options *options);
 /* Makes a compiled model with operators in tiles, as options->split describes (setup_split.c). */
 tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options, tn_setup **setup,
                           tn_error *error);

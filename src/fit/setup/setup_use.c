@@ -33,6 +33,8 @@ const tn_program *tn_setup_program(const tn_setup *setup) {
     const tn__setup_part *again = setup->parts[PART_RECOMPUTED], *fit = setup->parts[PART_FIT];
     const tn__setup_part *divided = setup->parts[PART_DIVIDED];
     const tn__setup_part *stream = setup->parts[PART_STREAM];
+    const tn__setup_part *streams = setup->parts[PART_STREAMS];
+    if (streams != NULL && streams->program != NULL) return streams->program;
     if (divided != NULL && divided->fitted.program != NULL) return divided->fitted.program;
     if (stream != NULL && stream->streamed.program != NULL) return stream->streamed.program;
     if (fit != NULL) return fit->fitted.program;
