@@ -529,6 +529,14 @@ typedef struct tn_occupancy_options {
     /* [operator count] scratch bytes of operators that run a second time in another form
      * (tn_kernels_workspaces_again); NULL: the scratch bytes of the first time */
     const uint64_t *workspaces_again;
+    /* [adjacent_count] patterns of tensor names (* and ?). The tensors that match a pattern lie one
+     * after another in memory, in the order of their definitions, each at the next multiple of the
+     * alignment, such as the gradients of one AllReduce. In the problem they are tied bodies.
+     * E_INVALID: a pattern that matches no tensor of the arena, a tensor that matches two patterns;
+     * E_CONFLICT: a tensor that is a part of another one's memory (a view), or two tensors of which
+     * one is written over the other */
+    const char *const *adjacent;
+    uint32_t adjacent_count;
 } tn_occupancy_options;
 #define TN_OCCUPANCY_OPTIONS_INIT                                                                  \
     TN_INIT(tn_occupancy_options, TN_SET(struct_size, sizeof(tn_occupancy_options)))

@@ -197,10 +197,201 @@ static void two_chains_run_beside_each_other(void **state) {
     tn_graph_destroy(graph);
 }
 
+/* --- tensors that lie one after another --- */
+
+/* Four gradients that are computed apart from each other, and read by one operator at the end. */
+static tn_graph *four_gradients(const char *type) {
+    tn_graph *graph;
+    assert_ok(tn_graph_create(NULL, &graph, &failure));
+    tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 100, 0), g[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "g%u", i);
+        g[i] = vector(graph, name, TN_KIND_ACTIVATION, 100, 0);
+        apply(graph, type, 0, &x, 1, &g[i], 1);
+    }
+    tn_tensor_id sum = vector(graph, "sum", TN_KIND_OUTPUT, 100, 0);
+    apply(graph, "Sum", 0, g, 4, &sum, 1);
+    assert_ok(tn_graph_set_block_io(graph, 0, &x, 1, &sum, 1, &failure));
+    assert_ok(tn_graph_infer(graph, &failure));
+    return graph;
+}
+
+static void check_adjacent(const char *planner) {
+    static const char *const patterns[] = {"g[no]", "g?"};
+    tn_graph *graph = four_gradients("Neg");
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_layout layout;
+    tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+    tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+    uint64_t at[4] = {0};
+    uint32_t found = 0;
+    plan.planner = planner;
+    plan.work_limit = 1000;
+    assert_ok(tn_program_create(graph, NULL, &program, &failure));
+    options.adjacent = patterns;
+    options.adjacent_count = 2; /* nothing has the first name */
+    assert_int_equal(tn_occupancy_create(program, &options, &occupancy, &failure), TN_E_INVALID);
+    options.adjacent = patterns + 1;
+    options.adjacent_count = 1;
+    assert_ok(tn_occupancy_create(program, &options, &occupancy, &failure));
+    assert_ok(tn_plan(tn_occupancy_problem(occupancy), &plan, &layout, &failure));
+    assert_ok(tn_layout_verify(tn_occupancy_problem(occupancy), &layout, NULL, &failure));
+    for (uint32_t i = 0; i < tn_occupancy_life_count(occupancy); i++) {
+        const tn_life *life = &tn_occupancy_lives(occupancy)[i];
+        const char *name =
+            life->tensor != TN_NONE ? tn_graph_tensor(graph, life->tensor)->name : "";
+        if (name[0] != 'g') continue;
+        at[name[1] - '0'] = layout.offset[life->body] + life->delta;
+        found++;
+    }
+    assert_int_equal(found, 4);
+    for (uint32_t i = 1; i < 4; i++)
+        if (at[i] != at[0] + 128 * i)
+            fail_msg("%s: %llu %llu %llu %llu", planner, at[0], at[1], at[2], at[3]);
+    tn_layout_release(&layout);
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    tn_graph_destroy(graph);
+}
+
+static void adjacent_tensors_lie_one_after_another(void **state) {
+    static const char *const planners[] = {NULL, "exact", "somas", "greedy-by-size", "naive"};
+    static const char *const twice[] = {"g1", "g*"};
+    tn_graph *graph = four_gradients("Neg"), *views = four_gradients("Identity");
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_occupancy_options options = TN_OCCUPANCY_OPTIONS_INIT;
+    (void)state;
+    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) check_adjacent(planners[i]);
+    options.adjacent = twice;
+    options.adjacent_count = 2;
+    assert_ok(tn_program_create(graph, NULL, &program, &failure));
+    assert_int_equal(tn_occupancy_create(program, &options, &occupancy, &failure), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "two patterns"));
+    tn_program_destroy(program);
+    /* four views of one input are at one place */
+    options.adjacent_count = 1;
+    options.adjacent = (const char *const[]){"g*"};
+    assert_ok(tn_program_create(views, NULL, &program, &failure));
+    assert_int_equal(tn_occupancy_create(program, &options, &occupancy, &failure), TN_E_CONFLICT);
+    options.no_views = true;
+    assert_ok(tn_occupancy_create(program, &options, &occupancy, &failure));
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    tn_graph_destroy(views);
+    tn_graph_destroy(graph);
+}
+
+/* --- further waits --- */
+
+/* With the dependencies that a plan for one stream adds, the streams run in its arena; without
+ * them, the streams need more. */
+static void the_waits_of_a_plan_keep_its_arena(void **state) {
+    uint32_t more = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= (uint64_t)case_count(300, 40); seed++) {
+        tn_graph *graph = random_graph(seed, false);
+        tn_program *plain, *made[2];
+        tn_occupancy *occupancy[3];
+        tn_layout layout[3];
+        tn_dependency *after;
+        tn_plan_options plan = TN_PLAN_OPTIONS_INIT;
+        tn_program_streams_options options = TN_PROGRAM_STREAMS_OPTIONS_INIT;
+        plan.planner = "exact";
+        plan.work_limit = 20000;
+        options.count = 3;
+        assert_ok(tn_graph_infer(graph, &failure));
+        assert_ok(tn_program_create(graph, NULL, &plain, &failure));
+        assert_ok(tn_occupancy_create(plain, NULL, &occupancy[0], &failure));
+        assert_ok(tn_plan(tn_occupancy_problem(occupancy[0]), &plan, &layout[0], &failure));
+        assert_ok(tn_plan_dependencies(occupancy[0], &layout[0], &after, &options.after_count,
+                                       &failure));
+        options.after = after;
+        for (uint32_t k = 0; k < 2; k++) {
+            assert_ok(tn_program_on_streams(plain, &options, &made[k], &failure));
+            assert_ok(tn_occupancy_create(made[k], NULL, &occupancy[1 + k], &failure));
+            plan.planner = NULL;
+            assert_ok(tn_plan(tn_occupancy_problem(occupancy[1 + k]), &plan, &layout[1 + k],
+                              &failure));
+            options.after_count = 0;
+        }
+        more += layout[2].peak > layout[1].peak;
+        play p = {.program = made[0],
+                  .occupancy = occupancy[1],
+                  .layout = &layout[1],
+                  .graph = graph,
+                  .seed = seed};
+        play_orders(&p, &(tn__random){.state = seed});
+        for (uint32_t k = 0; k < 3; k++) {
+            tn_layout_release(&layout[k]);
+            tn_occupancy_destroy(occupancy[k]);
+        }
+        tn_dependencies_release(after);
+        tn_program_destroy(made[0]);
+        tn_program_destroy(made[1]);
+        tn_program_destroy(plain);
+        tn_graph_destroy(graph);
+    }
+    assert_true(more > 2);
+}
+
+/* Waits that another wait of the same operator implies are left out: here only the last of three
+ * operators in a row, each on a stream of its own, gives a signal to the fourth stream. */
+static void a_wait_that_another_implies_is_left_out(void **state) {
+    static const tn_stream_rule rules[] = {{"n0", 0}, {"n1", 1}, {"n2", 2}, {"n3", 3}};
+    tn_graph *graph;
+    tn_program *plain, *made;
+    tn_program_streams_options options = TN_PROGRAM_STREAMS_OPTIONS_INIT;
+    tn_program_streams_report report;
+    (void)state;
+    assert_ok(tn_graph_create(NULL, &graph, &failure));
+    tn_tensor_id x = vector(graph, "x", TN_KIND_INPUT, 8, 0), y[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "n%u", i);
+        y[i] = vector(graph, "y", i == 3 ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, 8, 0);
+        const tn_tensor_id in[3] = {i > 0 ? y[i - 1] : x, i == 3 ? y[0] : x, i == 3 ? y[1] : x};
+        tn_op_spec spec = {.type = "Sum",
+                           .name = name,
+                           .version = 13,
+                           .inputs = in,
+                           .input_count = 3,
+                           .outputs = &y[i],
+                           .output_count = 1};
+        assert_ok(tn_graph_add_op(graph, &spec, NULL, &failure));
+    }
+    assert_ok(tn_graph_set_block_io(graph, 0, &x, 1, &y[3], 1, &failure));
+    assert_ok(tn_graph_infer(graph, &failure));
+    assert_ok(tn_program_create(graph, NULL, &plain, &failure));
+    options.count = 4;
+    options.rules = rules;
+    options.rule_count = 4;
+    assert_ok(tn_program_on_streams(plain, &options, &made, &failure));
+    assert_ok(tn_program_streams_of(made, NULL, &report, &failure));
+    assert_int_equal(report.streams, 4);
+    assert_int_equal(report.waits, 4); /* each operator for the one before it, and the output */
+    tn_program_destroy(made);
+    options.rules = (const tn_stream_rule[]){{"nobody*", 0}};
+    options.rule_count = 1;
+    assert_int_equal(tn_program_on_streams(plain, &options, &made, &failure), TN_E_INVALID);
+    options.rule_count = 0;
+    const tn_dependency backward = {2, 1};
+    options.after = &backward;
+    options.after_count = 1;
+    assert_int_equal(tn_program_on_streams(plain, &options, &made, &failure), TN_E_INVALID);
+    tn_program_destroy(plain);
+    tn_graph_destroy(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_of_the_streams_computes_the_same),
         cmocka_unit_test(two_chains_run_beside_each_other),
+        cmocka_unit_test(adjacent_tensors_lie_one_after_another),
+        cmocka_unit_test(the_waits_of_a_plan_keep_its_arena),
+        cmocka_unit_test(a_wait_that_another_implies_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,11 +77,14 @@ static const combine_rule combine_rules[] = {
     RULE("split", "--dim --input-shape", NEEDS, "[onnx]", .why = "a .tflite model has fixed sizes"),
 
     RULE("plan run", "--stream", NEEDS, "--streams"),
-    RULE("plan", "--streams", NEEDS, "[model]", .why = "a problem states its own streams",
+    RULE("plan", "--streams --adjacent", NEEDS, "[model]",
+         .why = "a problem states its own streams and ties",
          .advice = "remove the option, or pass a model"),
     RULE("plan", "--streams", EXCLUDES,
          "--split --sweep --budget --form=objects --parallel=safe --explain --objective=pairs",
          .why = "the plan is for one order of execution"),
+    RULE("plan", "--adjacent", EXCLUDES, "--form=objects", .why = "shared objects have no offsets"),
+    RULE("run", "--adjacent", EXCLUDES, "--pool", .why = "a pool knows no groups"),
     RULE("run", "--streams", EXCLUDES, "--split --budget --pool",
          .why = "these change the order of execution during the run"),
 

@@ -582,7 +582,7 @@ static tn_status plan_explain(const plan_arguments *arguments, tn_error *error) 
 static const struct argp_child plan_children[] = {{&cli_input_argp, 0, "Reading the input:", 0},
                                                   {&cli_training_argp, 0, "Training:", 0},
                                                   {&cli_split_argp, 0, "Operators in tiles:", 0},
-                                                  {&cli_streams_argp, 0, "Operators on streams:", 0},
+                                                  {&cli_streams_argp, 0, "Streams and groups:", 0},
                                                   {0}};
 static const struct argp plan_parser = {plan_options,  plan_parse, "INPUT", plan_doc,
                                         plan_children, plan_help,  0};

@@ -225,6 +225,8 @@ tn_occupancy_options cli_memory_options(const cli_input *input) {
     memory.alignment = input->alignment;
     memory.banks = input->banks;
     memory.bank_count = input->bank_count;
+    memory.adjacent = input->streams.adjacent;
+    memory.adjacent_count = input->streams.adjacent_count;
     return memory;
 }
 

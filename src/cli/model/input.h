@@ -77,11 +77,12 @@ typedef struct cli_split {
     tn_setup_split options;
 } cli_split;
 
-/* The streams on which operators run. */
+/* The streams on which operators run, and the tensors that lie one after another. */
 typedef struct cli_streams {
-    uint32_t count; /* 0: one stream */
-    uint32_t rule_count;
+    uint32_t count; /* number of streams; 0: one stream */
+    uint32_t rule_count, adjacent_count;
     tn_stream_rule rules[CLI_STREAM_RULES_MAX]; /* --stream PATTERN=K, in the order given */
+    const char *adjacent[CLI_STREAM_RULES_MAX]; /* --adjacent PATTERN */
 } cli_streams;
 extern const struct argp cli_streams_argp; /* its input is a cli_streams */
 

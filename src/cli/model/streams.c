@@ -1,9 +1,10 @@
-/* streams.c - parses the options about streams on which operators run: --streams and --stream. */
+/* streams.c - parses the options about streams on which operators run, --streams and --stream, and
+ * about tensors that lie one after another, --adjacent. */
 #include "cli/model/input.h"
 
 #include <string.h>
 
-enum { STREAMS_COUNT = 2300, STREAMS_RULE };
+enum { STREAMS_COUNT = 2300, STREAMS_RULE, STREAMS_ADJACENT };
 
 #define STREAMS_OPTIONS(X)                                                                         \
     X(STREAMS_COUNT, "streams", "N",                                                               \
@@ -11,7 +12,10 @@ enum { STREAMS_COUNT = 2300, STREAMS_RULE };
       "which it can start first; buffers share bytes only if the streams' waits allow it")         \
     X(STREAMS_RULE, "stream", "PATTERN=K",                                                         \
       "with --streams: operators whose names match run on stream K, from 0 on; type:PATTERN "      \
-      "matches types; may be repeated")
+      "matches types; may be repeated")                                                           \
+    X(STREAMS_ADJACENT, "adjacent", "PATTERN",                                                     \
+      "tensors whose names match lie one after another in memory, in the order of their "          \
+      "definitions, as a collective call needs them; may be repeated")
 
 /* Adds a rule of --stream; the stream follows the last '='. */
 static void streams_add_rule(struct argp_state *state, cli_streams *streams, char *value) {
@@ -42,6 +46,11 @@ static error_t streams_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case STREAMS_RULE:
         streams_add_rule(state, streams, value);
+        return 0;
+    case STREAMS_ADJACENT:
+        if (streams->adjacent_count == CLI_STREAM_RULES_MAX)
+            cli_misuse(state, "--adjacent: given more than %u times", CLI_STREAM_RULES_MAX);
+        streams->adjacent[streams->adjacent_count++] = value;
         return 0;
     case ARGP_KEY_END:
         streams_check(state, streams);

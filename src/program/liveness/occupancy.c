@@ -79,11 +79,136 @@ static void occupancy_clock(const liveness_state *liveness, const live_range *ra
     piece->ends = ends;
 }
 
-/* Adds one buffer, made of the members [first, last), to the problem. Each section of it is the
- * byte range that a member keeps alive. */
+/* --- tensors that lie one after another --- */
+
+/* One buffer: its live ranges are the members [first, last), sorted by id. */
+typedef struct buffer_run {
+    size_t first, last;
+    uint32_t chain; /* index of the pattern that a tensor of it matches; RANGE_NONE: none */
+    uint32_t at;    /* id of the live range of that tensor */
+    uint32_t key;   /* the least root of all buffers of the chain; without a chain, its own root */
+} buffer_run;
+
+/* The buffers of one pattern of tn_occupancy_options.adjacent. */
+typedef struct buffer_chain {
+    uint32_t key;
+    bool begun; /* whether a buffer of the chain was added to the problem */
+    tn_body_id first;
+    uint64_t end; /* bytes from the start of `first` to the end of the last buffer so far */
+} buffer_chain;
+
+static const char *occupancy_tensor_name(const liveness_state *liveness, const live_range *range) {
+    return tn_graph_tensor(liveness->graph, range->tensor)->name;
+}
+
+/* Finds the pattern that the tensor of a live range matches; RANGE_NONE: none. Fails if there are
+ * two. */
+static tn_status occupancy_pattern_of(const liveness_state *liveness, const live_range *range,
+                                      uint32_t *pattern) {
+    const tn_occupancy_options *options = &liveness->options;
+    *pattern = RANGE_NONE;
+    if (range->tensor == TN_NONE || range->is_static) return TN_OK;
+    const char *name = occupancy_tensor_name(liveness, range);
+    for (uint32_t c = 0; c < options->adjacent_count; c++) {
+        if (!tn__glob(options->adjacent[c], name)) continue;
+        if (*pattern != RANGE_NONE)
+            TN_FAIL(liveness->error, TN_E_INVALID,
+                    "tensor '%.60s' cannot be adjacent to the tensors of two patterns, '%.40s' and "
+                    "'%.40s'",
+                    name, options->adjacent[*pattern], options->adjacent[c]);
+        *pattern = c;
+    }
+    return TN_OK;
+}
+
+/* Finds the chain of a buffer. A tensor in a chain must have the whole buffer, which it may share
+ * in place with tensors that are in no chain. */
+static tn_status occupancy_find_chain(const liveness_state *liveness, const buffer_member *members,
+                                      buffer_run *run) {
+    const char *other = NULL;
+    uint64_t size = 0;
+    run->chain = RANGE_NONE;
+    for (size_t i = run->first; i < run->last; i++)
+        if (liveness->ranges[members[i].id].hi > size) size = liveness->ranges[members[i].id].hi;
+    for (size_t i = run->first; i < run->last; i++) {
+        const live_range *range = &liveness->ranges[members[i].id];
+        uint32_t pattern;
+        TN_TRY(occupancy_pattern_of(liveness, range, &pattern));
+        if (pattern == RANGE_NONE) continue;
+        const char *name = occupancy_tensor_name(liveness, range);
+        if (other != NULL)
+            TN_FAIL(liveness->error, TN_E_CONFLICT,
+                    "tensors '%.60s' and '%.60s' cannot be adjacent, because one is written over "
+                    "the other; do not allow operators in place",
+                    other, name);
+        if (range->lo != 0 || range->hi != size)
+            TN_FAIL(liveness->error, TN_E_CONFLICT,
+                    "tensor '%.60s' cannot be adjacent to others, because it is a part of another "
+                    "tensor's memory; do not allow views",
+                    name);
+        other = name;
+        run->chain = pattern;
+        run->at = members[i].id;
+    }
+    return TN_OK;
+}
+
+static int occupancy_run_order(const void *a, const void *b) {
+    const buffer_run *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Sorts the buffers of each chain by the definitions of their tensors, behind each other, because
+ * a tied body must be added after its leader. */
+static tn_status occupancy_sort_chains(const liveness_state *liveness, const buffer_member *members,
+                                       buffer_run *runs, uint32_t count, buffer_chain *chains) {
+    for (uint32_t i = 0; i < count; i++) {
+        buffer_run *run = &runs[i];
+        TN_TRY(occupancy_find_chain(liveness, members, run));
+        run->key = members[run->first].root;
+        if (run->chain == RANGE_NONE) continue;
+        buffer_chain *chain = &chains[run->chain];
+        if (!chain->begun) chain->key = run->key;
+        chain->begun = true;
+        run->key = chain->key;
+    }
+    for (uint32_t c = 0; c < liveness->options.adjacent_count; c++) {
+        if (!chains[c].begun)
+            TN_FAIL(liveness->error, TN_E_INVALID, "no tensor of the arena matches '%.80s'",
+                    liveness->options.adjacent[c]);
+        chains[c].begun = false;
+    }
+    qsort(runs, count, sizeof *runs, occupancy_run_order);
+    return TN_OK;
+}
+
+/* Ties a buffer to the first one of its chain. */
+static tn_status occupancy_tie(const liveness_state *liveness, buffer_chain *chain, tn_body_id id,
+                               tn_body *body) {
+    uint64_t at = 0;
+    if (!tn__align_up(chain->end, liveness->options.alignment, &at) ||
+        !tn__add(at, body->size, &chain->end))
+        TN_FAIL(liveness->error, TN_E_INVALID, "adjacent tensors of more than 2^64 bytes");
+    if (chain->begun) {
+        body->flags |= TN_BODY_TIED;
+        body->leader = chain->first;
+        body->delta = at;
+    } else {
+        chain->first = id;
+    }
+    chain->begun = true;
+    return TN_OK;
+}
+
+/* --- the problem --- */
+
+/* Adds one buffer to the problem. Each section of it is the byte range that a member keeps
+ * alive. */
 static tn_status occupancy_add_buffer(const liveness_state *liveness, tn_problem *problem,
-                                      const buffer_member *members, size_t first, size_t last,
-                                      tn_piece *pieces, tn_body_id *body) {
+                                      buffer_chain *chains, const buffer_member *members,
+                                      const buffer_run *run, tn_piece *pieces, tn_body_id *body) {
+    size_t first = run->first, last = run->last;
     bool clocks = tn__liveness_has_clocks(liveness);
     size_t streams = clocks ? 2 * (size_t)liveness->happens->chain_count : 0, room = last - first;
     int64_t *clock = NULL;
@@ -122,26 +247,38 @@ static tn_status occupancy_add_buffer(const liveness_state *liveness, tn_problem
         made.flags = TN_BODY_PINNED;
         made.offset = owner->offset;
     }
-    tn_status status = tn_problem_add(problem, &made, body, liveness->error);
+    tn_status status = TN_OK;
+    if (run->chain != RANGE_NONE)
+        status = occupancy_tie(liveness, &chains[run->chain], tn_problem_count(problem), &made);
+    if (status == TN_OK) status = tn_problem_add(problem, &made, body, liveness->error);
     tn__free(liveness->context, clock, room * streams * sizeof *clock);
     return status;
 }
 
 tn_status tn__buffers_problem(liveness_state *liveness, tn_problem *problem, uint32_t *buffer_of) {
     size_t n = liveness->count;
+    uint32_t count = 0;
     buffer_member *members = tn__arena_array(&liveness->scratch, n, sizeof *members);
+    buffer_run *runs = tn__arena_array(&liveness->scratch, n, sizeof *runs);
     tn_piece *pieces = tn__arena_array(&liveness->scratch, n, sizeof *pieces);
-    if (members == NULL || pieces == NULL) return tn__no_memory(liveness->error, "bodies");
+    buffer_chain *chains =
+        tn__arena_array(&liveness->scratch, liveness->options.adjacent_count, sizeof *chains);
+    if (members == NULL || runs == NULL || pieces == NULL || chains == NULL)
+        return tn__no_memory(liveness->error, "bodies");
     for (uint32_t i = 0; i < n; i++) members[i] = (buffer_member){liveness->ranges[i].root, i};
     if (n > 0) qsort(members, n, sizeof *members, occupancy_member_order);
+    for (size_t first = 0, last; first < n; first = last) {
+        for (last = first; last < n && members[last].root == members[first].root;) last++;
+        runs[count++] = (buffer_run){.first = first, .last = last, .chain = RANGE_NONE};
+    }
+    if (liveness->options.adjacent_count > 0)
+        TN_TRY(occupancy_sort_chains(liveness, members, runs, count, chains));
     TN_TRY(tn_problem_set_alignment(problem, liveness->options.alignment, liveness->error));
     if (tn__liveness_has_clocks(liveness))
         TN_TRY(tn_problem_set_streams(problem, liveness->happens->chain_count, liveness->error));
-    for (size_t first = 0, last; first < n; first = last) {
-        for (last = first; last < n && members[last].root == members[first].root;) last++;
-        TN_TRY(occupancy_add_buffer(liveness, problem, members, first, last, pieces,
-                                    &buffer_of[members[first].root]));
-    }
+    for (uint32_t i = 0; i < count; i++)
+        TN_TRY(occupancy_add_buffer(liveness, problem, chains, members, &runs[i], pieces,
+                                    &buffer_of[members[runs[i].first].root]));
     return TN_OK;
 }
 
