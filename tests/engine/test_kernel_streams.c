@@ -18,7 +18,8 @@ typedef struct feed {
 
 /* Runs a random graph, whose inputs are two vectors, a bool and an int64. */
 static tn_status run_feed(tn_engine *engine, feed *it) {
-    tn_array outputs[2], inputs[4] = {{0}, {0},
+    tn_array outputs[2], inputs[4] = {{0},
+                                      {0},
                                       {.dtype = TN_BOOL, .bytes = 1, .data = &it->flag},
                                       {.dtype = TN_INT64, .bytes = 8, .data = &it->turns}};
     memset(it->out, 0x77, sizeof it->out);

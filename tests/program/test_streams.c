@@ -306,15 +306,15 @@ static void the_waits_of_a_plan_keep_its_arena(void **state) {
         assert_ok(tn_program_create(graph, NULL, &plain, &failure));
         assert_ok(tn_occupancy_create(plain, NULL, &occupancy[0], &failure));
         assert_ok(tn_plan(tn_occupancy_problem(occupancy[0]), &plan, &layout[0], &failure));
-        assert_ok(tn_plan_dependencies(occupancy[0], &layout[0], &after, &options.after_count,
-                                       &failure));
+        assert_ok(
+            tn_plan_dependencies(occupancy[0], &layout[0], &after, &options.after_count, &failure));
         options.after = after;
         for (uint32_t k = 0; k < 2; k++) {
             assert_ok(tn_program_on_streams(plain, &options, &made[k], &failure));
             assert_ok(tn_occupancy_create(made[k], NULL, &occupancy[1 + k], &failure));
             plan.planner = NULL;
-            assert_ok(tn_plan(tn_occupancy_problem(occupancy[1 + k]), &plan, &layout[1 + k],
-                              &failure));
+            assert_ok(
+                tn_plan(tn_occupancy_problem(occupancy[1 + k]), &plan, &layout[1 + k], &failure));
             options.after_count = 0;
         }
         more += layout[2].peak > layout[1].peak;

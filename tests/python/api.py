@@ -52,6 +52,29 @@ def meet(problem, offsets):
                for k, (a, x) in enumerate(bodies) for b, y in bodies[k + 1:])
 
 
+class Streams(unittest.TestCase):
+    def test_a_model_on_streams(self):
+        graph = tenure.load(MODELS / "two_branches.onnx")
+        alone, wide = tenure.plan(graph), tenure.plan(graph, streams=2, stream={"type:*": 0, "*": 1})
+        self.assertLessEqual(alone.peak, tenure.plan(graph, streams=2).peak)
+        self.assertEqual(alone.peak, wide.peak)  # all operators are on stream 1
+        for bad in ({"streams": 0}, {"streams": 2, "stream": {"nobody": 0}}, {"streams": 2, "stream": {"*": 2}},
+                    {"adjacent": ["nobody"]}):
+            with self.assertRaises(tenure.Error):
+                tenure.plan(graph, **bad)
+        for bad in ({"adjacent": "text"}, {"streams": "two"}):
+            with self.assertRaises(TypeError):
+                tenure.plan(graph, **bad)
+        with self.assertRaises(TypeError):
+            tenure.plan([1], first=[0], last=[1], streams=2)
+
+    def test_adjacent_tensors(self):
+        graph = tenure.load(MODELS / "two_branches.onnx")
+        names = [tensor.name for tensor in graph.tensors if tensor.kind == "activation"][:2]
+        layout = tenure.plan(graph, adjacent=names[:1])
+        self.assertEqual(layout.verdict, "optimal")
+
+
 class Plans(unittest.TestCase):
     def test_random_problems_are_planned_and_judged(self):
         random.seed(SEED)

@@ -169,7 +169,22 @@ class tn_occupancy_options(Structure):
                 ("claimed", POINTER(c_uint64)), ("banks", POINTER(tn_bank)), ("bank_count", c_uint32),
                 ("parallel", c_int), ("workspaces", POINTER(c_uint64)), ("fuse_concat", c_bool),
                 ("statics", POINTER(tn_static_block)), ("static_count", c_uint32), ("statics_first", c_bool),
-                ("workspaces_again", POINTER(c_uint64))]
+                ("workspaces_again", POINTER(c_uint64)), ("adjacent", POINTER(c_char_p)),
+                ("adjacent_count", c_uint32)]
+
+
+class tn_dependency(Structure):
+    _fields_ = [("before", c_uint32), ("after", c_uint32)]
+
+
+class tn_stream_rule(Structure):
+    _fields_ = [("pattern", c_char_p), ("stream", c_uint32)]
+
+
+class tn_program_streams_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("count", c_uint32), ("stream_of", POINTER(c_uint32)),
+                ("times", POINTER(c_uint64)), ("rules", POINTER(tn_stream_rule)), ("rule_count", c_uint32),
+                ("after", POINTER(tn_dependency)), ("after_count", c_uint64)]
 
 
 class tn_instruction(Structure):
@@ -202,7 +217,8 @@ class tn_setup_options(Structure):
                 ("recompute", c_void_p), ("fastest", c_bool), ("fit", c_void_p), ("costs", POINTER(tn_costs)),
                 ("memory", POINTER(tn_occupancy_options)), ("statics", c_int), ("without_reuse", c_bool),
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
-                ("split", c_void_p), ("stream", c_void_p), ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p),
+                ("split", c_void_p), ("stream", c_void_p), ("streams", POINTER(tn_program_streams_options)),
+                ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p),
                 ("rules", POINTER(tn_rules))]
 
 

@@ -4,8 +4,8 @@ from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence,
 
 from tenure import _abi
 from tenure._abi import (LOSSES, NONE, OPTIMIZERS, SIZE_UNKNOWN, tn_dim, tn_graph, tn_import_options, tn_input_shape,
-                         tn_program_options, tn_rewrite_options, tn_setup, tn_setup_options, tn_train_options,
-                         tn_training)
+                         tn_occupancy_options, tn_program_options, tn_program_streams_options, tn_rewrite_options,
+                         tn_setup, tn_setup_options, tn_stream_rule, tn_train_options, tn_training)
 from tenure._library import Context, Path, Progress, ask, call, number, options, owned, path, room_for, text
 from tenure._problem import TIME, Layout, Problem, plan_options
 
@@ -118,9 +118,16 @@ class Graph:
         return made
 
     def _plan(self, planner: str, capacity: Union[int, str, None], timeout: float, work_limit: int, threads: int,
-              seed: int, objective: str, workers: int, progress: Progress) -> Layout:
+              seed: int, objective: str, workers: int, streams: int, stream: Mapping[str, int],
+              adjacent: Sequence[str], progress: Progress) -> Layout:
+        patterns = [text(pattern, "adjacent") for pattern in adjacent]
+        rules = [tn_stream_rule(text(pattern, "stream"), number(k, "stream", TIME)) for pattern, k in stream.items()]
+        memory = options(tn_occupancy_options, adjacent_count=len(patterns),
+                         adjacent=(ctypes.c_char_p * len(patterns))(*patterns) if patterns else None)
+        asked = options(tn_program_streams_options, count=number(streams, "streams", TIME), rule_count=len(rules),
+                        rules=(tn_stream_rule * len(rules))(*rules) if rules else None)
         with Context(progress) as context:
-            setup = Setup(self, context=context,
+            setup = Setup(self, context=context, memory=memory, streams=asked,
                           plan=plan_options(context, planner, capacity, timeout, work_limit, threads, seed, objective,
                                             workers))
         return setup.layout()

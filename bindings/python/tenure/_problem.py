@@ -1,7 +1,7 @@
 """Planning problems, layouts, planning and verification."""
 import ctypes
 import json
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 from tenure import _abi
 from tenure._abi import (NONE, tn_bank, tn_body, tn_conflict, tn_layout, tn_piece, tn_plan_options, tn_problem, tn_span,
@@ -327,7 +327,8 @@ class Layout:
 def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] = None, *,
          alignment: int = 1, names: Optional[Sequence[str]] = None, planner: str = "auto",
          capacity: Union[int, str, None] = None, timeout: float = 0, work_limit: int = 0, threads: int = 1,
-         seed: int = 0, objective: str = "bytes", workers: int = 0, progress: Progress = None) -> Layout:
+         seed: int = 0, objective: str = "bytes", workers: int = 0, streams: int = 1,
+         stream: Optional[Mapping[str, int]] = None, adjacent: Sequence[str] = (), progress: Progress = None) -> Layout:
     """Plans memory: finds an offset for every buffer. An independent check verifies the result.
 
     >>> layout = tenure.plan([600, 500, 700], first=[0, 1, 3], last=[3, 4, 6])
@@ -342,13 +343,19 @@ def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] =
     timeout    seconds; 0: no limit. work_limit: placements to try, deterministic; threads: never change the result
     objective  "bytes": the least peak. Within a capacity: "pairs" (reuse cost), "waits" (waits that the layout adds),
                "time" (of the program with these waits, with `workers` operators at once; 0: no limit)
+    streams    of a Graph: number of streams whose operators work at the same time; stream: {pattern: number of the
+               stream} of operators, by names or "type:Conv"; adjacent: patterns of tensors that lie one after another
     progress   a function of (stage, done, total); it returns False to stop
     """
+    if isinstance(adjacent, str):
+        raise TypeError("adjacent: a list of patterns, not a single text")
+    if not hasattr(what, "_plan") and (streams != 1 or stream or adjacent):
+        raise TypeError("streams, stream and adjacent are for a Graph")
     if hasattr(what, "_plan"):
         if first is not None or last is not None or names is not None:
             raise TypeError("first, last and names are for lists of sizes")
         return cast(Layout, what._plan(planner, capacity, timeout, work_limit, threads, seed, objective, workers,
-                                         progress))
+                                         streams, stream or {}, adjacent, progress))
     problem: Problem = what
     if not isinstance(what, Problem):
         if first is None or last is None:

@@ -202,7 +202,6 @@ enum {
     X('o', "output", "FILE", "write the plan as SUFFIXES; may be repeated")                        \
     X(PLAN_JSON, "json", NULL, "print one JSON object instead of the table")
 
-
 typedef struct plan_arguments {
     cli_input input;
     tn_plan_options options;
@@ -211,7 +210,7 @@ typedef struct plan_arguments {
     uint32_t output_count;
     bool json, objects, explain, tags;
     uint32_t holders; /* number of largest holders to print; 0: none */
-    uint32_t sweep; /* number of points of the curve; 0: make one plan instead */
+    uint32_t sweep;   /* number of points of the curve; 0: make one plan instead */
     cli_training training;
     bool trains;
     const tn_hardware *device;

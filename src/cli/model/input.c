@@ -273,8 +273,7 @@ tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_er
         TN_TRY(cli_input_load(input, error));
         if (input->wants_csv && input->problem != NULL) TN_TRY(tn__csv_can(input->problem, error));
         if (model)
-            TN_TRY(input_set_up(input,
-                                input->streams.count > 1 ? TN_SETUP_STREAMS : TN_SETUP_PLAN,
+            TN_TRY(input_set_up(input, input->streams.count > 1 ? TN_SETUP_STREAMS : TN_SETUP_PLAN,
                                 options, error));
         if (!model) TN_TRY(tn_plan(input->problem, options, &input->own_layout, error));
         if (!model) input->layout = &input->own_layout;

@@ -116,8 +116,8 @@ typedef struct cli_input {
     cli_kernel_target target;
     tn_static_place statics;
     cli_streams streams; /* for `plan` and `run` */
-    cli_split split; /* options about tiles, for `plan` and `run` */
-    tn_rules rules;  /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
+    cli_split split;     /* options about tiles, for `plan` and `run` */
+    tn_rules rules;      /* rules about tensors, for `fit`, `run`, `train` and `estimate` */
     /* the training of which a step is planned; NULL: inference */
     const struct cli_training *training;
     /* [operators] scratch bytes of the kernels of a .tflite model, or NULL */

@@ -12,7 +12,7 @@
 #include "program/program.h"
 
 bool tn__setup_has_streams(const tn_setup_options *options) {
-    return options->streams != NULL && options->streams->count > 1;
+    return options->streams != NULL && options->streams->count != 1;
 }
 
 /* --- the layout of the program on one stream --- */
@@ -70,14 +70,14 @@ static tn_status streams_carry(const tn_occupancy *from, const tn_layout *layout
         uint64_t *offset = &offsets[lives[i].body];
         bool known = place != NULL && place->offset >= lives[i].delta;
         if (!known || (*offset != TN_SIZE_UNKNOWN && *offset != place->offset - lives[i].delta))
-            TN_FAIL(error, TN_E_CONFLICT,
-                    "the plan for one stream cannot be kept on several streams: '%.60s' has "
-                    "another buffer there; use the objective bytes",
-                    lives[i].tensor != TN_NONE
-                        ? tn_graph_tensor(tn_program_graph(tn_occupancy_program(to)),
-                                          lives[i].tensor)
-                              ->name
-                        : "a workspace");
+            TN_FAIL(
+                error, TN_E_CONFLICT,
+                "the plan for one stream cannot be kept on several streams: '%.60s' has "
+                "another buffer there; use the objective bytes",
+                lives[i].tensor != TN_NONE
+                    ? tn_graph_tensor(tn_program_graph(tn_occupancy_program(to)), lives[i].tensor)
+                          ->name
+                    : "a workspace");
         *offset = place->offset - lives[i].delta;
     }
     TN_TRY(tn_layout_from_offsets(problem, offsets, carried, error));
