@@ -716,8 +716,8 @@ static dnnl_status_t dnnl_run_step(const tn_kernel_call *call, const tn__dnnl_wo
         step->args[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, step->pad};
     }
     if (outcome == dnnl_success)
-        outcome = library->dnnl_primitive_execute(step->primitive, work->stream, (int)count,
-                                                  step->args);
+        outcome =
+            library->dnnl_primitive_execute(step->primitive, work->stream, (int)count, step->args);
     return outcome;
 }
 
