@@ -407,7 +407,7 @@ typedef struct tn_engine_usage {
      * occupancy has buffers for them; otherwise outside. */
     uint64_t static_bytes;
     uint64_t run_count;
-    /* number of streams on which kernels run at the same time; 0: one kernel runs after the other */
+    /* streams on which kernels run at the same time; 0: one kernel runs after the other */
     uint32_t kernel_streams;
     double seconds;      /* seconds of the last run */
     uint64_t host_bytes; /* bytes of host memory allocated for swapped tensors */
