@@ -2,8 +2,8 @@
  * 1x16x16x3.
  *
  * The columns are those of csv.c: `id`, `lower`, `upper` (if it is called `end`, it is inclusive),
- * `size`, optional `alignment`. Columns for gaps, offsets, banks, ties and clocks, which shared
- * objects do not support, are refused. All sizes in a file have equally many extents: 2 or 3 make
+ * `size`, optional `alignment`. Columns for constraints and costs, which shared objects do not
+ * support, are refused. All sizes in a file have equally many extents: 2 or 3 make
  * vectors, 4 make shapes. The first row decides whether the file contains records or a problem with
  * plain sizes.
  *
@@ -28,8 +28,9 @@ static const struct {
     {"upper", RECORDS_UPPER},  {"end", RECORDS_UPPER},
     {"size", RECORDS_SIZE},    {"alignment", RECORDS_ALIGNMENT},
 };
-static const char *const records_refused[] = {"gaps",   "offset", "pinned", "bank", "any_bank",
-                                              "leader", "delta",  "begins", "ends"};
+static const char *const records_refused[] = {"gaps",     "offset", "pinned", "bank",
+                                              "any_bank", "leader", "delta",  "begins",
+                                              "ends",     "apart",  "costs",  "reserved"};
 
 typedef tn__csv_field records_text;
 
