@@ -208,8 +208,8 @@ static bool streams_is_item(const tn_instruction *it, bool kernels) {
  * random numbers, which would depend on the order of the kernels. */
 static bool streams_kernel_can(const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
-    const tn_op_rule *rule = tn__rule_of(graph, id);
-    if (tn__op_has_blocks(op) || rule == NULL || (rule->flags & TN_RULE_RANDOM) != 0) return false;
+    if (tn__op_has_blocks(op) || tn__rule_of(graph, id) == NULL || tn__op_draws(graph, id))
+        return false;
     for (uint32_t k = 0; k < op->output_count; k++) {
         if (op->outputs[k] == TN_NONE) continue;
         uint32_t flags = tn_graph_tensor(graph, op->outputs[k])->flags;

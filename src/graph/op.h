@@ -264,6 +264,9 @@ const tn_op_rule *tn__op_rule(const char *domain, const char *type);
 const tn_op_rule *tn__rule_of(const tn_graph *graph, tn_op_id id);
 /* Whether the entry of an operator has at least one of these flags. */
 bool tn__op_has(const tn_graph *graph, tn_op_id id, uint32_t flags);
+/* Whether a run of the operator may draw random numbers: a random operator, or Dropout, which can
+ * be folded only where it is not trained. */
+bool tn__op_draws(const tn_graph *graph, tn_op_id id);
 /* Bit i: input i of the operator is a running statistic, which is a parameter without a
  * gradient. */
 uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id);

@@ -56,6 +56,12 @@ bool tn__op_has(const tn_graph *graph, tn_op_id id, uint32_t flags) {
     return rule && (rule->flags & flags);
 }
 
+bool tn__op_draws(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
+    return tn__op_has(graph, id, TN_RULE_RANDOM) || tn__op_is(op, "Dropout") ||
+           tn__op_is(op, "com.microsoft.BiasDropout");
+}
+
 uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id) {
     const tn_op_rule *rule = graph->rules[id];
     return rule ? rule->weights & rule->no_gradient : 0;

@@ -196,11 +196,46 @@ static void a_kernel_that_fails_names_its_node(void **state) {
     tn_graph_destroy(graph);
 }
 
+static tn_tensor_id floats(tn_graph *graph, const char *name, tn_kind kind) {
+    const int64_t shape[1] = {VALUES};
+    tn_tensor_id id;
+    const tn_tensor_spec spec = {
+        .name = name, .kind = kind, .dtype = TN_FLOAT32, .rank = 1, .shape = shape};
+    assert_ok(tn_graph_add_tensor(graph, &spec, &id, &failure));
+    return id;
+}
+
+/* Operators that draw random numbers do not run beside others. */
+static void operators_that_draw_run_alone(void **state) {
+    static const char *const types[] = {"RandomNormalLike", "Dropout", "Neg"};
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        tn_graph *graph;
+        tn_engine_options options = TN_ENGINE_OPTIONS_INIT;
+        tn_engine_usage usage;
+        rig r;
+        assert_ok(tn_graph_create(NULL, &graph, &failure));
+        tn_tensor_id x = floats(graph, "x", TN_KIND_INPUT), ends[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            ends[k] = floats(graph, "y", TN_KIND_OUTPUT);
+            apply(graph, k == 0 ? types[i] : "Neg", 0, &x, 1, &ends[k], 1);
+        }
+        assert_ok(tn_graph_set_block_io(graph, 0, &x, 1, ends, 2, &failure));
+        assert_ok(tn_graph_infer(graph, &failure));
+        assert_ok(open_on(graph, 2, false, &options, &r));
+        tn_engine_measure(r.engine, &usage);
+        assert_int_equal(usage.kernel_streams, i == 2 ? 2 : 0);
+        rig_release(&r);
+        tn_graph_destroy(graph);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_run_has_the_bits_of_a_run_without_reuse),
         cmocka_unit_test(a_trace_has_every_operator_on_its_stream),
         cmocka_unit_test(a_kernel_that_fails_names_its_node),
+        cmocka_unit_test(operators_that_draw_run_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

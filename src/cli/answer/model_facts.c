@@ -229,6 +229,37 @@ void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_u
     cli_answer_close(answer);
 }
 
+/* --- operators on streams --- */
+
+const cli_facts cli_streams_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "streams", "streams",
+                 "with --streams: number of streams whose kernels run at the same time; 1: one "
+                 "kernel runs after the other"),
+        CLI_FACT(COUNT, "stream_waits", NULL,
+                 "with --streams: how often a stream waits for another one"),
+        CLI_FACTS_END}};
+
+void cli_streams_add(cli_answer *answer, const cli_streams *asked, const tn_setup *setup,
+                     const tn_engine_usage *usage) {
+    tn_program_streams_report report;
+    tn_error unused;
+    if (asked->count < 2 ||
+        tn_program_streams_of(tn_setup_program(setup), NULL, &report, &unused) != TN_OK)
+        return;
+    cli_add(answer, "streams", usage->kernel_streams > 0 ? usage->kernel_streams : 1);
+    if (usage->kernel_streams > 0)
+        cli_add_more(answer, ", whose kernels run at the same time; %u waits between them",
+                     report.waits);
+    else if (report.streams < 2)
+        cli_add_more(answer, ": all operators are on one stream");
+    else
+        cli_add_more(answer,
+                     ": one kernel runs after the other, because an option observes single steps, "
+                     "or an operator draws random numbers or has sizes that only the run knows");
+    cli_add(answer, "stream_waits", report.waits);
+}
+
 /* --- errors of lossy codecs --- */
 
 /* largest number of encoded tensors in the table; the JSON has all of them */

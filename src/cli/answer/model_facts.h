@@ -56,6 +56,13 @@ extern const cli_facts cli_stream_facts; /* a table of facts for the macro CLI_F
  * model has not run. */
 void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage);
 
+/* --- operators on streams --- */
+
+/* Adds on how many streams the kernels ran, and, if several were asked for, why they did not. */
+void cli_streams_add(cli_answer *answer, const cli_streams *asked, const tn_setup *setup,
+                     const tn_engine_usage *usage);
+extern const cli_facts cli_streams_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
+
 /* --- errors of lossy codecs --- */
 
 typedef struct cli_losses {

@@ -76,7 +76,7 @@ static const combine_rule combine_rules[] = {
     RULE("split", "--head", NEEDS, "[tflite]", .why = "only its arena has a head"),
     RULE("split", "--dim --input-shape", NEEDS, "[onnx]", .why = "a .tflite model has fixed sizes"),
 
-    RULE("plan run", "--stream", NEEDS, "--streams"),
+    RULE("plan run train", "--stream", NEEDS, "--streams"),
     RULE("plan", "--streams --adjacent", NEEDS, "[model]",
          .why = "a problem states its own streams and ties",
          .advice = "remove the option, or pass a model"),
@@ -85,7 +85,8 @@ static const combine_rule combine_rules[] = {
          .why = "the plan is for one order of execution"),
     RULE("plan", "--adjacent", EXCLUDES, "--form=objects", .why = "shared objects have no offsets"),
     RULE("run", "--adjacent", EXCLUDES, "--pool", .why = "a pool knows no groups"),
-    RULE("run", "--streams", EXCLUDES, "--split --budget --pool",
+    RULE("run train", "--streams", EXCLUDES,
+         "--split --budget --pool --online --parallel --ranks-as-threads --shard!=none",
          .why = "these change the order of execution during the run"),
 
     /* training */

@@ -470,11 +470,7 @@ static const cli_facts run_facts = {
         CLI_FACT(BYTES, "weights", "weights", "bytes of the weights in memory"),
         CLI_FACTS_ALSO(&cli_stream_facts),
         CLI_FACTS_ALSO(&cli_losses_facts),
-        CLI_FACT(COUNT, "streams", "streams",
-                 "with --streams: number of streams whose kernels run at the same time; 1: one "
-                 "kernel runs after the other"),
-        CLI_FACT(COUNT, "stream_waits", NULL,
-                 "with --streams: how often a stream waits for another one"),
+        CLI_FACTS_ALSO(&cli_streams_facts),
         CLI_FACT(SECONDS, "seconds", "time", "wall time of the fastest run"),
         CLI_FACT(COUNT, "runs", NULL, "number of runs"),
         CLI_FACT(COUNT, "threads", NULL, "number of threads"),
@@ -502,28 +498,6 @@ static void run_add_output(cli_answer *answer, const cli_opened_model *opened, u
     cli_answer_close(answer);
 }
 
-/* Adds on how many streams the kernels ran, and why on one if several were asked for. */
-static void run_add_streams(cli_answer *answer, const run_arguments *arguments,
-                            const tn_engine_usage *usage) {
-    tn_program_streams_report report;
-    tn_error unused;
-    if (arguments->input.streams.count < 2) return;
-    if (tn_program_streams_of(tn_setup_program(arguments->opened.setup), NULL, &report, &unused) !=
-        TN_OK)
-        return;
-    cli_add(answer, "streams", usage->kernel_streams > 0 ? usage->kernel_streams : 1);
-    if (usage->kernel_streams > 0)
-        cli_add_more(answer, ", whose kernels run at the same time; %u waits between them",
-                     report.waits);
-    else if (report.streams < 2)
-        cli_add_more(answer, ": all operators are on one stream");
-    else
-        cli_add_more(answer,
-                     ": one kernel runs after the other, because an option observes single steps, "
-                     "or an operator draws random numbers or has sizes that only the run knows");
-    cli_add(answer, "stream_waits", report.waits);
-}
-
 static void run_add_memory(cli_answer *answer, const run_arguments *arguments,
                            const tn_engine_usage *usage) {
     const cli_opened_model *opened = &arguments->opened;
@@ -536,7 +510,7 @@ static void run_add_memory(cli_answer *answer, const run_arguments *arguments,
     cli_add(answer, "weights", usage->static_bytes);
     cli_stream_add(answer, opened->setup, usage);
     cli_engine_losses_add(answer, opened->engine);
-    run_add_streams(answer, arguments, usage);
+    cli_streams_add(answer, &arguments->input.streams, opened->setup, usage);
     if (opened->weights != NULL)
         cli_add_line(answer, "", "%u tensors of %s", opened->weights_taken, opened->weights_path);
     cli_add_real(answer, "seconds", arguments->best_s);

@@ -222,6 +222,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[1] = &train->training;
         state->child_inputs[2] = &train->opened;
         state->child_inputs[3] = &train->at;
+        state->child_inputs[4] = &train->input.streams;
         return 0;
     case ARGP_KEY_ARG:
         cli_input_take(&train->input, state, "model", value);
@@ -291,11 +292,9 @@ static tn_status train_model(cli_train *train, tn_error *error) {
 }
 
 static const struct argp_child train_children[] = {
-    {&cli_input_train_argp, 0, "Reading the model:", 0},
-    {&cli_training_argp, 0, "Training:", 0},
-    {&cli_opened_model_argp, 0, "Running it:", 0},
-    {&cli_ranks_argp, 0, "Several ranks:", 0},
-    {0}};
+    {&cli_input_train_argp, 0, "Reading the model:", 0}, {&cli_training_argp, 0, "Training:", 0},
+    {&cli_opened_model_argp, 0, "Running it:", 0},       {&cli_ranks_argp, 0, "Several ranks:", 0},
+    {&cli_streams_argp, 0, "Streams and groups:", 0},    {0}};
 static const struct argp train_parser = {train_options,  train_parse, "MODEL", train_doc,
                                          train_children, 0,           0};
 

@@ -205,6 +205,7 @@ const cli_facts cli_train_facts = {
             "not fit their encoded form or were above --max-error",
             &train_spill_facts),
         CLI_FACTS_ALSO(&cli_losses_facts),
+        CLI_FACTS_ALSO(&cli_streams_facts),
         CLI_FACT_BRIEF(COUNT, "steps", "steps", ", @ steps",
                        "training steps done, with those before --resume"),
         CLI_FACT(REAL, "loss", "loss", "mean loss of about the last hundred steps"),
@@ -342,6 +343,8 @@ static void answer_memory(cli_answer *answer, const cli_train *train) {
     cli_add(answer, "measured_peak", usage.measured_peak);
     cli_add(answer, "arena", usage.arena);
     cli_add(answer, "weights", usage.static_bytes);
+    if (!cli_train_has_ranks(train))
+        cli_streams_add(answer, &train->input.streams, train->opened.setup, &usage);
     if (train->opened.codecs == 0) return;
     if (usage.spill_bytes > 0)
         cli_add_line(answer, "spilled",

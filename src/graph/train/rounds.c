@@ -72,8 +72,8 @@ static bool rounds_repeats(const tn__train *it, tn_op_id id) {
     }
     for (uint32_t k = 0; k < op->output_count; k++)
         folded = folded && (op->outputs[k] == TN_NONE || it->shared[op->outputs[k]]);
-    bool drawn = tn__op_has(it->model, id, TN_RULE_RANDOM) || tn__op_is(op, "Dropout");
-    return folded || (any && all && !drawn && tn_op_may_repeat(it->model, id));
+    return folded ||
+           (any && all && !tn__op_draws(it->model, id) && tn_op_may_repeat(it->model, id));
 }
 
 static tn_status rounds_share(tn__train *it) {
