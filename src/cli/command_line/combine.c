@@ -86,7 +86,7 @@ static const combine_rule combine_rules[] = {
     RULE("plan", "--adjacent", EXCLUDES, "--form=objects", .why = "shared objects have no offsets"),
     RULE("run", "--adjacent", EXCLUDES, "--pool", .why = "a pool knows no groups"),
     RULE("run train", "--streams", EXCLUDES,
-         "--split --budget --pool --online --parallel --ranks-as-threads --shard!=none",
+         "--split --budget --pool --online --parallel --ranks-as-threads",
          .why = "these change the order of execution during the run"),
 
     /* training */
