@@ -197,8 +197,8 @@ int64_t tn__peak_at(const tn__scene *scene, const tn__curve *curve);
  * then by buffer. */
 typedef struct tn__holder {
     tn_body_id body;
-    uint32_t item;    /* the item that was last written into the buffer */
-    uint32_t sharing; /* number of live items in the buffer */
+    uint32_t item;    /* the live range of a tensor that began last in the buffer */
+    uint32_t sharing; /* number of tensors that are live in the buffer at the time */
     uint64_t bytes;
 } tn__holder;
 /* Lists the buffers that are live at time `at`. The scene owns the list. */

@@ -204,7 +204,8 @@ static void foreign_add_arenas(cli_answer *answer, const tn_foreign *foreign) {
     cli_answer_close(answer);
 }
 
-/* Adds the values at the peak. Each value is found by its name in the holders. */
+/* Adds the values at the peak: for each holder the value of the foreign plan with the holder's
+ * name. */
 static tn_status foreign_add_holders(cli_answer *answer, const foreign_reading *reading,
                                      tn_error *error) {
     cli_holders holders;

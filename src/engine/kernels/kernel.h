@@ -119,7 +119,9 @@ typedef struct tn_kernel {
     /* Bit i: the kernel also reads input i in 16-bit floats while its other operands are float32. A
      * run on float32 copies (inner.h) leaves such inputs as they are. */
     uint32_t short_inputs;
-    bool formats; /* whether the kernel supports formats of operands other than PLAIN */
+    /* whether the kernel supports operands whose elements are in another order than PLAIN: NHWC, or
+     * blocks of channels (tn_format) */
+    bool formats;
     /* Number of variants that `prepare` offers in addition to the fastest one. Variant 1, 2, ...
      * needs less and less scratch memory, and is hardly slower. `prepare` returns E_UNSUPPORTED if
      * a variant does not exist for the operator. */

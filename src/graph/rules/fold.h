@@ -76,7 +76,8 @@ uint64_t tn__inplace_broadcast(const tn_infer *infer, uint64_t mask);
 int64_t tn__extent(const tn_tensor *tensor, int32_t axis);
 
 /* Sum, product and exact quotient of two extents. The result is TN_DIM_UNKNOWN if an operand is
- * unknown or the result does not fit; the quotient also if the divisor is below 1. */
+ * unknown or the result is outside of int64; the quotient also if the divisor is below 1 or the
+ * division leaves a remainder. */
 int64_t tn__extent_add(int64_t a, int64_t b);
 int64_t tn__extent_mul(int64_t a, int64_t b);
 int64_t tn__extent_div(int64_t a, int64_t b);

@@ -23,7 +23,9 @@ typedef struct foreign_body {     /* a buffer: values that share bytes on purpos
     uint32_t buffer; /* number of the buffer in the problem; UINT32_MAX: it has no buffer */
 } foreign_body;
 
-typedef struct tn__foreign_pair { /* `step` needs `what`, which is an earlier step, or a value */
+/* A pair in a list of tn__foreign_needs, which says what `what` is: a step that must run before
+ * `step`, or a value that `step` reads. */
+typedef struct tn__foreign_pair {
     uint32_t step, what;
 } tn__foreign_pair;
 

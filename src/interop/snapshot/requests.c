@@ -46,7 +46,8 @@ static bool requests_prepare(const tn_snapshot_lives *lives, requests_order *ord
     return tn__sort_items(context, order->before, order->before_count);
 }
 
-/* Callbacks for each request, in order. */
+/* Callbacks of a walk over the requests of a snapshot in the order of time: `begin` when a block is
+ * allocated, `end` when it is freed. */
 typedef struct requests_visitor {
     void *self;
     tn_status (*begin)(void *self, uint32_t life, tn_error *error);

@@ -107,8 +107,8 @@ void tn__prepared_release(tn__prepared_bank *prepared);
 tn_status tn__prepared_bound(const tn__prepared_bank *prepared, tn_bank_id which, uint64_t *bytes,
                              int64_t *step, tn_error *error);
 
-/* Computes the live bytes at the fullest step. They are the lower bound unless an alignment or a
- * pin raises it. */
+/* Computes the live bytes at the fullest step. The lower bound (tn__prepared_bound) may be higher:
+ * alignments, pins, reserved ranges and the size of a single buffer raise it. */
 tn_status tn__prepared_live_bytes(const tn__prepared_bank *prepared, uint64_t *bytes, int64_t *step,
                                   tn_error *error);
 /* Makes by_first, until and buckets from the buffers; false if memory is exhausted. */

@@ -75,7 +75,8 @@ void tn__record_makes(tn_eager *eager, const tn__cached_op *cached, const uint32
                       const uint32_t *outputs);
 /* Records that the last recorded operator wrote its result over its first input. */
 void tn__record_onto_first(tn_eager *eager);
-/* Removes the entry of an operator that failed. */
+/* Removes the last entry of the recording, which tn__record_reads made for an operator that then
+ * failed. */
 void tn__record_take_back(tn_eager *eager, const tn__cached_op *cached);
 void tn__record_get(tn_eager *eager, uint32_t item);
 void tn__record_release(tn_eager *eager, uint32_t item);

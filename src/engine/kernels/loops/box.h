@@ -94,8 +94,8 @@ bool tn__accepts_one_format(const tn_kernel_setup *setup);
 /* Whether tn__accepts_bytes is true and input 0 has a numeric type that tn__load and tn__store
  * support. */
 bool tn__accepts_numbers(const tn_kernel_setup *setup);
-/* Number of elements of a shape that is known before the run; UINT64_MAX if it is larger than that,
- * 0 if the shape is not known or `tensor` is NULL. */
+/* Returns the number of elements of a tensor whose shape is known before the run, at most
+ * UINT64_MAX; 0 if the shape is not known or `tensor` is NULL. */
 uint64_t tn__setup_count(const tn_tensor *tensor);
 
 /* Sets the current extents of an output; does nothing if it is omitted. Errors: E_INVALID if its

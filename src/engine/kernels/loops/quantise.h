@@ -29,7 +29,8 @@ static inline int32_t tn__quantise(float value, int32_t zero, int32_t least, int
     if (!(moved > (float)least)) return least;
     return moved < (float)most ? (int32_t)moved : most;
 }
-/* Quantises a value to int8 or uint8 and returns its byte. */
+/* Rounds a value that is already divided by the scale, adds the zero point, limits the result to
+ * the range of int8 or uint8, and returns its byte. */
 static inline uint8_t tn__quantise_byte(float value, int32_t zero, tn_dtype dtype) {
     bool sign = dtype == TN_INT8;
     return (uint8_t)tn__quantise(value, zero, sign ? -128 : 0, sign ? 127 : 255);

@@ -96,7 +96,8 @@ static void segments_before(segments_state *s, uint8_t segment, uint32_t job) {
 }
 
 /* Lowers the trigger of a segment (the job before which the segment is repeated) to the first job
- * outside that reads an internal value of `job` or overwrites an input of `job`. */
+ * outside the segment that reads an internal value of `job`, and to the first other job, inside or
+ * outside, that overwrites an input of `job`. */
 static void segments_when(segments_state *s, uint32_t job, uint8_t segment) {
     const tn__dag *dag = s->run->dag;
     const tn__job *it = &dag->jobs[job];

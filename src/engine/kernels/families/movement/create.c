@@ -123,8 +123,9 @@ static tn_status create_one_hot(tn_kernel_call *call) {
 
 /* --- Range --- */
 
-/* Returns how many of the numbers start, start + delta, ... are before limit. Real types are
- * computed in double precision, integers exactly. */
+/* Returns the number of elements of a Range: ceil((limit - start) / delta), and 0 if that is
+ * negative. Integers are computed exactly. For real types other than float64, limit - start is
+ * rounded to float32 first, so the last element may not be before the limit. */
 static int64_t create_range_count(const tn_operand *inputs) {
     tn_dtype dtype = inputs[0].dtype;
     if (tn__is_real(dtype)) {
