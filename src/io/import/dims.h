@@ -42,6 +42,9 @@ int64_t tn__dims_value(tn__dims *dims, tn__span symbol);
 /* Notes that an input has this symbol: it is listed as missing if it has no value. Returns false if
  * memory runs out. */
 bool tn__dims_need(tn__dims *dims, tn__span symbol);
+/* Notes that the file names this symbol, so that the option `dims` may give it a value, though
+ * none is needed. Returns false if memory runs out. */
+bool tn__dims_name(tn__dims *dims, tn__span symbol);
 /* Notes that an input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is
  * unknown. */
 bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
