@@ -121,6 +121,22 @@ judge 2 $? "^tenure: error: <stdin>:3: .*'upper'" 'tenure plan - <bad.csv'
 timeout 1200 $tenure plan -o - - <bad.csv >out 2>err
 judge 2 $? "^tenure: error: -.csv:3: .*'upper'" 'tenure plan -o - - <bad.csv' # which of the two streams is open
 
+# an option that this kind of input would ignore
+foreign=$2/examples/foreign
+for option in '--device 0' '--bars 3 -o x.html' --no-pools '--timeout 3s' '-o x.html'; do
+    for file in memory.prof node_stats.csv; do
+        wrong 2 "${option%% *} cannot be combined with a profile or statistics.*remove the option" report "$foreign/$file" $option
+    done
+done
+for option in '--dim N=2' '--order memory' '--input-shape x=3' '--value x=3' '--static arena' --no-inplace --no-views --no-rewrite --train \
+    '--batch 2' '--kernels plain' --fuse-concat --keep-aten '--parameter x' '--parallel safe' '--format nchw'; do
+    wrong 2 "${option%% *} needs a model" verify "$foreign/convolutions.pte" $option
+done
+for option in '--alignment 64' '--bank a=1MiB'; do
+    wrong 2 "${option%% *} cannot be combined with a plan of another tool" verify "$foreign/xla" $option
+done
+wrong 2 '--planner has no effect: both inputs are plans' diff "$foreign/xla" "$foreign/convolutions.pte" --planner auto
+
 # help and version are commands; colour only on a terminal, and not with NO_COLOR
 for words in 'help help' 'help version' 'help --help' 'version --help' version; do
     $tenure $words >out 2>err && [ -s out ] && [ ! -s err ] || { echo "FAILED: tenure $words"; failed=1; }

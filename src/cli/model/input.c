@@ -27,7 +27,9 @@ void cli_input_take(cli_input *input, struct argp_state *state, const char *what
     if (input->path != NULL)
         cli_misuse(state, "give only one %s; '%s' is a second one", what, path);
     input->path = cli_standard_input(state, path);
-    cli_condition_set(CLI_IF_FOREIGN, tn_foreign_recognises(input->path));
+    bool foreign = tn_foreign_recognises(input->path);
+    cli_condition_set(CLI_IF_FOREIGN, foreign);
+    if (foreign) cli_condition_set(CLI_IF_MODEL, false);
 }
 
 /* A file that no importer reads counts as a model, too, if the importer can explain how to export a
