@@ -28,6 +28,9 @@ assert all(isinstance(summary[key], int) for key in ("peak", "lower_bound", "nai
 assert abs(summary["gap"] - (summary["peak"] / summary["lower_bound"] - 1)) < 1e-12
 assert isinstance(summary["by_kind"], dict) and summary["by_kind"]["activation"] > 0
 P
+# streams that are asked for are reported, even if one is enough for all operators
+expect 0 'streams +1  of 4 has operators' $tenure plan "$model" --streams 4
+expect 0 '"streams":1,"stream_waits":0,' $tenure plan "$model" --streams 4 --json
 # every member is listed, and the table has the same numbers
 python3 - "$tenure" "$model" "$source" <<'P' || failed=1
 import json, re, subprocess, sys

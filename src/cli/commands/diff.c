@@ -117,6 +117,7 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
         if (state->arg_num > 1)
             cli_misuse(state, "give only two inputs; '%s' is a third one", value);
         arguments->paths[state->arg_num] = cli_standard_input(state, value);
+        cli_input_refuse_trace(state, arguments->paths[state->arg_num]);
         return 0;
     case ARGP_KEY_END:
         if (arguments->paths[1] == NULL)

@@ -294,7 +294,9 @@ tn_status tn__import_choose(const char *name, tn__span file, const tn_import_for
     const tn_import_format *found =
         kind != NULL && kind->suffix != NULL ? import_by_suffix(kind->suffix) : NULL;
     if (named == NULL) *format = found;
-    if (kind != NULL && *format != found) return tn__file_kind_refuse(kind, named != NULL ? named->suffix : NULL, error);
+    bool says = named != NULL && (name[0] != '-' || name[1] != '.'); /* not standard input */
+    if (kind != NULL && *format != found)
+        return tn__file_kind_refuse(kind, says ? named->suffix : NULL, error);
     if (*format != NULL) return TN_OK;
     const char *how = tn_weights_how_to_export(name);
     if (how != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "%s", how);
@@ -302,6 +304,8 @@ tn_status tn__import_choose(const char *name, tn__span file, const tn_import_for
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "weights without a network: `tn_weights_total` counts their bytes; to run them, "
                 "export the network as .onnx and add them (`tn_weights_bind`)");
+    if (kind != NULL && kind->suffix != NULL && tn__has_suffix(name, kind->suffix))
+        TN_FAIL(error, TN_E_UNSUPPORTED, "this is %s, not a model", kind->name);
     if (kind != NULL) return tn__file_kind_refuse(kind, NULL, error);
     char text[120];
     tn__item_list list = tn__item_list_begin(text, sizeof text);

@@ -174,6 +174,11 @@ static void table_streams(tn__text *text, const tn_report *report) {
     uint64_t waits = tn__plan_fact_of(report, TN__PLAN_STREAM_WAITS).whole,
              time = tn__plan_fact_of(report, TN__PLAN_STREAM_TIME).whole,
              serial = tn__plan_fact_of(report, TN__PLAN_SERIAL_TIME).whole;
+    if (streams.whole < 2) {
+        tn__text_printf(text, "  streams         %11" PRIu64 "  of %" PRIu64 " has operators\n",
+                        streams.whole, report->streams);
+        return;
+    }
     tn__text_printf(text,
                     "  streams         %11" PRIu64 "  that wait %" PRIu64
                     " times for each other; time estimated to %.1f %% of one stream's\n",
