@@ -127,11 +127,8 @@ static bool graph_fits(const tn__graph_frame *f, const tn__candidate *it) {
 
 static tn_claim *graph_claim(tn__graph_frame *f, uint32_t techniques, tn_claim_kind kind,
                              const char *why) {
-    /* written if the list of claims is full, and never read, so that the caller always gets a claim
-     * to fill */
-    static tn_claim unwanted;
     tn_fit_answer *answer = f->answer;
-    if (answer->claim_count == TN_CLAIMS_MAX) return &unwanted;
+    if (answer->claim_count == TN_CLAIMS_MAX) return &f->unwanted;
     tn_claim *claim = &answer->claims[answer->claim_count++];
     *claim = (tn_claim){.techniques = techniques, .kind = kind, .why = why};
     return claim;
