@@ -554,17 +554,6 @@ static void a_curve_may_be_interrupted(void **state) {
     fit_close(&it);
 }
 
-/* The decisions for tensors are counted in memory of the program's context. */
-static void fates_use_the_context(const tn_occupancy *occupancy, faulty *memory) {
-    tn_fate_totals totals;
-    size_t held = memory->held;
-    memory->fail_at = memory->requests + 1;
-    assert_int_equal(tn_fit_fates(occupancy, &totals, NULL), TN_E_NO_MEMORY);
-    memory->fail_at = 0;
-    assert_ok(tn_fit_fates(occupancy, &totals, &failure));
-    assert_true(memory->held == held);
-}
-
 static bool allocations_fail(const fitted *it, tn_fit_options *options) {
     tn_status status = TN_E_NO_MEMORY;
     bool swapped = false;
@@ -576,7 +565,6 @@ static bool allocations_fail(const fitted *it, tn_fit_options *options) {
         status = tn_fit(it->program, it->costs, options, &result, NULL);
         assert_true(status == TN_OK || status == TN_E_NO_MEMORY);
         swapped |= result.host != NULL;
-        if (status == TN_OK) fates_use_the_context(result.occupancy, &memory);
         tn_fit_release(&result);
         assert_true(memory.held == 0);
         if (memory.requests < at) break;
