@@ -9,6 +9,7 @@
  * Cost: O(instructions + buffers); with signals O(signals log signals) more, and that of
  * tn_occupancy_live for events.
  */
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/sorted.h"

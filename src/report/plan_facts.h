@@ -60,7 +60,7 @@
     X(COUNT, DEPENDENCIES, "dependencies_added", "dependencies", NULL,                             \
       "pairs of operators that can run at the same time in the graph but not in this plan; null: " \
       "a problem, or a graph too wide to count")                                                   \
-    X(COUNT, STREAMS, "streams", "streams", NULL, "for models: number of streams that run operators; absent for one, without `--streams`") \
+    X(COUNT, STREAMS, "streams", "streams", NULL, "for models: number of streams that run operators; absent: one, and no others were asked for") \
     X(COUNT, STREAM_WAITS, "stream_waits", NULL, NULL,                                             \
       "with `streams`: how often one waits for another")                                             \
     X(COUNT, STREAM_TIME, "stream_time", NULL, NULL,                                               \

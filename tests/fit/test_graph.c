@@ -3,6 +3,7 @@
 #include <tenure/engine.h>
 #include <tenure/fit.h>
 #include <tenure/graph.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 #include <tenure/search.h>
 

@@ -195,10 +195,9 @@ static tn_status report_refuse_model(const cli_report *report, tn__span bytes) {
     const char *suffix = kind != NULL && kind->suffix != NULL ? kind->suffix : "";
     bool model = tn_import_recognises(suffix);
     if (!model && !tn_weights_recognises(suffix)) return TN_OK;
-    tn_status status =
-        tn__fail(report->error, TN_E_UNSUPPORTED,
-                 "this is %s, which has no record of memory; `tenure %s` reads it", kind->name,
-                 model ? "plan" : "estimate");
+    tn_status status = tn__fail(report->error, TN_E_UNSUPPORTED,
+                                "this is %s, which has no record of memory; `tenure %s` reads it",
+                                kind->name, model ? "plan" : "estimate");
     return tn__where(report->error, status, "%s", report->path);
 }
 

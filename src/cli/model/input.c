@@ -54,8 +54,7 @@ void cli_input_refuse_trace(struct argp_state *state, const char *path) {
     else if (heading >= 7 && memcmp(text, "action,", 7) == 0)
         what = "a log of allocations", how = "`tenure replay` reads it";
     tn__file_unmap(&file);
-    if (what != NULL)
-        cli_misuse(state, "%s: this is %s; %s", cli_shown_path(path), what, how);
+    if (what != NULL) cli_misuse(state, "%s: this is %s; %s", cli_shown_path(path), what, how);
 }
 
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what,

@@ -686,13 +686,13 @@ tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph
     for (size_t i = 0; i < steps && status == TN_OK; i++)
         status = plan_instruction(file, graph, tensors + (uint32_t)forms, i, &list[i], error);
     if (status == TN_OK)
-        status = cli_plan_conflict(
-            forms > 0 ? tn_program_from_encoded(graph, encoded, (uint32_t)forms, list,
-                                                (uint32_t)steps, blocks, (uint32_t)regions,
-                                                program, error)
-                      : tn_program_from(graph, list, (uint32_t)steps, blocks, (uint32_t)regions,
-                                        program, error),
-            error);
+        status =
+            cli_plan_conflict(forms > 0 ? tn_program_from_encoded(graph, encoded, (uint32_t)forms,
+                                                                  list, (uint32_t)steps, blocks,
+                                                                  (uint32_t)regions, program, error)
+                                        : tn_program_from(graph, list, (uint32_t)steps, blocks,
+                                                          (uint32_t)regions, program, error),
+                              error);
     free(list);
     free(blocks);
     free(encoded);

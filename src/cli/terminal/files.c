@@ -1,10 +1,9 @@
 /* files.c - the files of the command line. It checks them before the work begins, and it supports
  * the path `-` for standard input and output.
  *
- * The kind of standard input is detected from its contents (io/import/kinds.h). A pipe is copied to a temporary
- * file, so that it can be read several times. The rest of the program finds the kind of a file by
- * the suffix of its path, so standard input has a path such as "-.csv" there.
- */
+ * The kind of standard input is detected from its contents (io/import/kinds.h). A pipe is copied to
+ * a temporary file, so that it can be read several times. The rest of the program finds the kind of
+ * a file by the suffix of its path, so standard input has a path such as "-.csv" there. */
 #include "base/base.h"
 #include "cli/cli.h"
 #include "io/import/kinds.h"

@@ -503,9 +503,9 @@ static tn_status foreign_load_pte(const char *path, const tn_foreign_options *op
     tn__span bytes = {file.bytes, file.size};
     const tn__file_kind *kind = tn__file_kind_of(bytes);
     bool other = kind != NULL && (kind->suffix == NULL || strcmp(kind->suffix, ".pte") != 0);
-    tn_status status =
-        other ? tn__where(error, tn__file_kind_refuse(kind, ".pte", error), "%s", path)
-              : tn__pte_read(path, bytes, options->module, &context, foreign, error);
+    tn_status status = other
+                           ? tn__where(error, tn__file_kind_refuse(kind, ".pte", error), "%s", path)
+                           : tn__pte_read(path, bytes, options->module, &context, foreign, error);
     if (status == TN_OK)
         (*foreign)->file = file;
     else

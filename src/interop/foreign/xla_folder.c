@@ -114,8 +114,8 @@ static tn_status folder_map(const folder_reading *reading, size_t stem, const ch
     if (reading->alone) {
         if (strcmp(suffix, FOLDER_SUFFIX) != 0) return TN_OK;
         text->name = "standard input";
-        TN_TRY(tn__file_map_most(reading->beside, reading->context->read_limit, file,
-                                 reading->error));
+        TN_TRY(
+            tn__file_map_most(reading->beside, reading->context->read_limit, file, reading->error));
         text->span = (tn__span){file->bytes, file->size};
         return TN_OK;
     }

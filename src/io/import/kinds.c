@@ -1,8 +1,8 @@
 /* kinds.c - recognises the kind of a file by its contents.
  *
- * Used where a name says nothing (standard input), and where it is wrong (a web page, or an archive,
- * under the name of a model), so that the message says what the file is. Most kinds are recognised
- * by a few bytes at a fixed place, zip archives by the names of their members.
+ * Used where a name says nothing (standard input), and where it is wrong (a web page, or an
+ * archive, under the name of a model), so that the message names the kind. Most kinds are
+ * recognised by a few bytes at a fixed place, zip archives by the names of their members.
  *
  * Source: the documents of each format; for zip archives the writers of PyTorch, NumPy and Keras.
  */
@@ -33,9 +33,15 @@ static const struct {
     {0, 4, "GGUF", {".gguf", "a file of weights (GGUF)", NULL}},
     {0, 17, "BufferAssignment:", {"-buffer-assignment.txt", "a buffer assignment of XLA", NULL}},
     {0, 8, "\x89HDF\r\n\x1a\n", {".h5", "a file of HDF5", NULL}},
-    {0, 6, "\x93NUMPY", {".npy", "an array of NumPy, not a model", "pass it as the data of an input"}},
+    {0,
+     6,
+     "\x93NUMPY",
+     {".npy", "an array of NumPy, not a model", "pass it as the data of an input"}},
     {0, 2, "\x1f\x8b", {NULL, "compressed by gzip", "unpack it first"}},
-    {0, 23, "version https://git-lfs", {NULL, "a Git LFS pointer, not the model", "run `git lfs pull`"}},
+    {0,
+     23,
+     "version https://git-lfs",
+     {NULL, "a Git LFS pointer, not the model", "run `git lfs pull`"}},
     {0, 9, "<!DOCTYPE", KIND_WEB},
     {0, 9, "<!doctype", KIND_WEB},
     {0, 5, "<html", KIND_WEB},
@@ -62,8 +68,7 @@ static const struct {
     {".npy", {".npz", "a file of NumPy arrays", NULL}},
 };
 
-/* An archive that is damaged counts as a program of torch.export, whose reader reports the
- * damage. */
+/* A damaged archive counts as a program of torch.export, because that reader reports the damage. */
 static const tn__file_kind *kind_of_zip(tn__span file) {
     static const tn__file_kind damaged = {".pt2", "a damaged zip archive",
                                           "copy or download it again"};
@@ -75,8 +80,8 @@ static const tn__file_kind *kind_of_zip(tn__span file) {
         size_t length = strlen(kind_members[row].member);
         for (size_t i = 0; i < zip.count && kind == NULL; i++) {
             tn__span name = zip.members[i].name;
-            if (name.size >= length && memcmp(name.bytes + name.size - length,
-                                              kind_members[row].member, length) == 0)
+            if (name.size >= length &&
+                memcmp(name.bytes + name.size - length, kind_members[row].member, length) == 0)
                 kind = &kind_members[row].kind;
         }
     }
@@ -87,7 +92,7 @@ static const tn__file_kind *kind_of_zip(tn__span file) {
 
 /* --- all kinds --- */
 
-#define KIND_LOOK 512u /* bytes that are read to tell text from other data */
+#define KIND_LOOK 512u /* bytes that are read to distinguish text from other data */
 
 /* Whether the file begins as JSON text does, and has no control characters near its start. */
 static bool kind_is_json(tn__span file) {

@@ -14,10 +14,10 @@ typedef struct tn__file_kind {
 } tn__file_kind;
 
 /* Returns the kind of a file; NULL: unknown, or text without a mark. The result is static. Cost:
- * O(1), except for a zip archive, whose list of members is read. */
+ * O(1); for a zip archive O(members). */
 const tn__file_kind *tn__file_kind_of(tn__span file);
-/* Fails with a message that says what the file is, and what to do. `said` is the suffix of its name;
- * NULL: the name says nothing. */
+/* Fails with a message that names the kind of the file and the remedy. `said` is the suffix of its
+ * name; NULL: the name says nothing. */
 tn_status tn__file_kind_refuse(const tn__file_kind *kind, const char *said, tn_error *error);
 
 #endif

@@ -298,9 +298,9 @@ static tn_status json_note_id(tn__reading *reading, tn__names *ids, size_t index
     if (key == NULL || !tn__names_add(ids, key, strlen(key), (uint32_t)index, &existing))
         return tn__no_memory(reading->error, "ids");
     if (existing == TN__NAMES_NONE) return TN_OK;
-    tn_status status = tn__fail(reading->error, TN_E_INVALID,
-                                "its id '%.60s' is that of buffers[%u], too; a buffer is listed once",
-                                key, existing);
+    tn_status status = tn__fail(
+        reading->error, TN_E_INVALID,
+        "its id '%.60s' is that of buffers[%u], too; a buffer is listed once", key, existing);
     return tn__where(reading->error, status, "%s: buffers[%zu]", reading->name, index);
 }
 

@@ -25,9 +25,8 @@ tn_status tn__verify_where(const verify_state *verify, tn_status status, uint32_
         snprintf(of, sizeof of, ", tensor '%.60s'", tn_graph_tensor(verify->graph, tensor)->name);
     if (it->opcode == TN_APPLY && it->op < tn_graph_op_count(verify->graph)) {
         const tn_op *op = tn_graph_op(verify->graph, it->op);
-        return tn__where(verify->error, status,
-                         "%sinstruction %u (%s), node '%.40s' (%.24s)%s", rank, step, name,
-                         op->name, op->type, of);
+        return tn__where(verify->error, status, "%sinstruction %u (%s), node '%.40s' (%.24s)%s",
+                         rank, step, name, op->name, op->type, of);
     }
     return tn__where(verify->error, status, "%sinstruction %u (%s)%s", rank, step, name, of);
 }

@@ -85,8 +85,7 @@ static const char *table_verdict(const tn_report *report) {
                    ? "optimal: no plan within the capacity has a lower reuse cost"
                    : "valid; a plan with a lower reuse cost may exist";
     if (layout->objective == TN_OBJECTIVE_WAITS)
-        return layout->verdict != TN_VERDICT_OPTIMAL
-                   ? "valid; a plan with fewer waits may exist"
+        return layout->verdict != TN_VERDICT_OPTIMAL ? "valid; a plan with fewer waits may exist"
                : model ? "optimal for this order and these in-place choices: no plan within the "
                          "capacity adds fewer waits"
                        : "optimal: no plan of these buffers within the capacity adds fewer waits";
@@ -100,7 +99,7 @@ static const char *table_verdict(const tn_report *report) {
     switch (layout->verdict) {
     case TN_VERDICT_OPTIMAL:
         return model ? "optimal for this order and these in-place choices"
-                                         : "optimal: no plan of these buffers needs less";
+                     : "optimal: no plan of these buffers needs less";
     case TN_VERDICT_FEASIBLE:
         return "valid; a smaller plan may exist";
     case TN_VERDICT_INFEASIBLE:

@@ -9,14 +9,14 @@
  */
 #include "io/import/onnx/onnx_reader.h"
 
-/* Reads the TensorProto of an initializer whose elements are in the model file or in one other file;
+/* Reads the TensorProto of an initializer with elements in the model file or in one other file;
  * false: the tensor is no such initializer. */
 static bool pair_message(onnx_reader *reader, tn_tensor_id id, onnx_tensor *tensor) {
     const tn_tensor *it = tn_graph_tensor(reader->importer->graph, id);
     tn__span message = {reader->importer->bytes + it->payload.offset, (size_t)it->payload.size};
-    tn_error *error = reader->importer->error, unheard;
+    tn_error *error = reader->importer->error, unheard = {0};
     if (it->payload.size == 0 || it->producer != TN_NONE || it->dtype == TN_STRING) return false;
-    reader->importer->error = &unheard; /* a sparse tensor is none here, and no error */
+    reader->importer->error = &unheard; /* a sparse tensor is not compared, but is no error */
     bool read = tn__onnx_tensor(reader, message, false, tensor) == TN_OK;
     reader->importer->error = error;
     return read && tensor->dtype == it->dtype && !tensor->segmented &&
@@ -55,8 +55,8 @@ static tn_status pair_same(onnx_reader *reader, tn_tensor_id x, tn_tensor_id y, 
                        a.external.location.size) == 0;
         return TN_OK;
     }
-    TN_TRY(tn_tensor_size(a.dtype, (tn_format){0}, a.rank, a.shape, &bytes,
-                          reader->importer->error));
+    TN_TRY(
+        tn_tensor_size(a.dtype, (tn_format){0}, a.rank, a.shape, &bytes, reader->importer->error));
     /* an element takes at least one bit of the file, so no allocation exceeds a multiple of it */
     if (bytes == 0 || bytes / 64 > reader->importer->size) return TN_OK;
     return pair_compare(reader, &a, &b, bytes, same);

@@ -103,8 +103,7 @@ tn_status tn__pt2_archive(pt2_reader *reader, const tn__zip_member **program);
 /* Sets value->payload for a weight whose entry in a list of the archive is `listed`. `folder` is
  * that of the list, such as "data/weights/". Errors: E_INVALID (the list and the program disagree,
  * or the storage is too short). */
-tn_status tn__pt2_payload(pt2_reader *reader, json_t *listed, const char *folder,
-                          pt2_value *value);
+tn_status tn__pt2_payload(pt2_reader *reader, json_t *listed, const char *folder, pt2_value *value);
 /* The functions `contents` and `close` of the format. */
 tn_status tn__pt2_contents(const tn__wanted *wanted, bool *found);
 void tn__pt2_close(void *state);

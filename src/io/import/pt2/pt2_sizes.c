@@ -387,8 +387,8 @@ static tn_status sizes_settle(pt2_reader *reader, const pt2_symbol *symbol) {
     return TN_OK;
 }
 
-/* Notes the symbols of numbers that the program computes, such as u0 = x.item(). A tensor whose size
- * is one of them needs a value; a number that is only an argument does not. */
+/* Notes the symbols of numbers that the program computes, such as u0 = x.item(). A tensor whose
+ * size is one of them needs a value; a number that is only an argument does not. */
 static tn_status sizes_numbers(pt2_reader *reader) {
     const char *name;
     json_t *number;

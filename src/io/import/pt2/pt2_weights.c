@@ -19,11 +19,11 @@ static uint64_t weights_mark(uint64_t size) { return size == 1 ? 2 : 1; }
 /* --- the list --------------------------------------------------------------------------------- */
 
 typedef struct weights_entry {
-    const char *name; /* name in the list */
+    const char *name;             /* name in the list */
     const tn__zip_member *member; /* the member with the storage */
     uint32_t rank;
     tn_dtype dtype;
-    int64_t skip; /* offset of the first element in the storage, in elements */
+    int64_t skip;                   /* offset of the first element in the storage, in elements */
     const int64_t *shape, *strides; /* [rank] */
 } weights_entry;
 
@@ -51,7 +51,7 @@ static tn_status weights_place(pt2_reader *reader, json_t *meta, const pt2_value
     return TN_OK;
 }
 
-/* Finds the member with the storage of a tensor; NULL: there is none, or it is a pickle. */
+/* Finds the member with the storage of a tensor; NULL: it is absent, or a pickle. */
 static tn_status weights_member(pt2_reader *reader, json_t *listed, const char *folder,
                                 const tn__zip_member **member) {
     const char *path = json_string_value(json_object_get(listed, "path_name"));
@@ -137,8 +137,8 @@ tn_status tn__pt2_payload(pt2_reader *reader, json_t *listed, const char *folder
 /* The lists of an archive, kept by a tn_contents from the first tensor that needs them. */
 typedef struct weights_lists {
     tn_context context;
-    tn_importer importer; /* for the reader; it makes no graph */
-    pt2_reader reader;    /* its archive, and the arena of the entries */
+    tn_importer importer;   /* for the reader; it makes no graph */
+    pt2_reader reader;      /* its archive, and the arena of the entries */
     weights_entry *entries; /* sorted by the place of the member */
     size_t room, count;
     /* the compressed member that was unpacked last, and its bytes, because tensors may share one */
@@ -207,7 +207,7 @@ static tn_status weights_open(const tn__wanted *wanted, weights_lists **made) {
     weights_lists *lists = tn__alloc_array(given, 1, sizeof *lists);
     if (lists == NULL) return tn__no_memory(wanted->error, "the list of weights");
     lists->context = *given;
-    lists->context.log = NULL; /* loading the graph has logged all that there is */
+    lists->context.log = NULL; /* loading the graph has logged everything */
     lists->importer = (tn_importer){.context = &lists->context,
                                     .name = "",
                                     .bytes = wanted->file.bytes,
