@@ -70,21 +70,23 @@ TN_API void tn_tensor_part_put(const tn_tensor_part *part, uint32_t ranks, uint3
 
 typedef enum tn_way { TN_WAY_FORWARD, TN_WAY_BACKWARD, TN_WAY_UPDATE } tn_way;
 
-/* The part, the round and the pass in which a tensor is made. */
+/* Where a tensor of a pipelined training step is made: the part of the model, the micro-batch
+ * (`round`) and the pass. */
 typedef struct tn_home {
     uint32_t part, round;
-    /* the pass in which the tensor is made; UPDATE: after all passes, so the tensor belongs to no
-     * round */
+    /* the pass in which the tensor is made; UPDATE: after the passes of all micro-batches, so
+     * `round` has no meaning */
     tn_way way;
-    /* a parameter: the tensor is made wherever the parameter is, possibly in several parts;
-     * TN_NONE: the tensor is made only in `part` */
+    /* a parameter: the tensor is made in each part that reads this parameter; TN_NONE: the tensor
+     * is made only in `part` */
     tn_tensor_id of;
     uint64_t readers; /* for static tensors of the model: bit p is set if part p reads the tensor */
 } tn_home;
 
 /* The tensors of one micro-batch in the step's graph. */
 typedef struct tn_round {
-    /* tensors of the step for the micro-batch; TN_NONE: the step has no such tensor */
+    /* the tensors of this micro-batch with labels, loss and number of correct labels; TN_NONE: the
+     * step has no such tensor */
     tn_tensor_id labels, loss, correct;
     /* [input_count] the inputs of the model for the micro-batch, in the model's order */
     const tn_tensor_id *inputs;
@@ -94,7 +96,8 @@ typedef struct tn_stages {
     uint32_t parts, rounds;
     const tn_round *round; /* [rounds] */
     uint32_t input_count;
-    const tn_home *homes; /* [tensors] home of each tensor of the graph as tn_train made it */
+    /* [tensors] where each tensor is made, for the graph as tn_train made it */
+    const tn_home *homes;
     uint32_t tensors;
     /* [tensors] whether all ranks that share a stage (tn_train_options.tensor_ranks) have equal
      * values in the tensor; NULL: not known for any tensor */
@@ -281,8 +284,8 @@ TN_API uint32_t tn_grid_ranks(const tn_grid *grid);
 typedef struct tn_place { /* The position of a rank along each axis of a grid, from 0. */
     uint32_t tensor, data, pipeline;
 } tn_place;
-/* tn_grid_place returns the position of a rank along each axis; the function after it returns the
- * rank at a position. */
+/* tn_grid_place returns the position of a rank along each axis; tn_grid_rank returns the rank at a
+ * position. */
 TN_API tn_place tn_grid_place(const tn_grid *grid, uint32_t rank);
 TN_API uint32_t tn_grid_rank(const tn_grid *grid, tn_place place);
 /* Returns the number of the group of ranks that differ from `rank` only along `axis`; 0 if these
@@ -338,7 +341,7 @@ TN_API TN_CHECKED tn_status tn_world_measure_link(tn_world *world, tn_world_rate
 
 typedef struct tn_world_usage {
     uint64_t messages, bytes; /* messages and bytes that this rank has sent so far */
-    /* bytes of these messages that went to one rank (SEND), for example to another stage */
+    /* bytes within `bytes` that were sent to a single rank (SEND), for example to another stage */
     uint64_t direct_bytes;
     uint64_t scratch; /* bytes of host memory for incoming messages, outside the plan */
 } tn_world_usage;
@@ -490,8 +493,8 @@ typedef struct tn_cluster {
 
 typedef struct tn_cluster_time { /* The predicted time of an iteration, in seconds. */
     double seconds;
-    /* Times of the stage that is busy longest; the rest of `pass` is spent in bubbles and sends. */
-    /* time of products; of other operators; of messages between tensor ranks */
+    /* times of the stage that is busy longest: time of products; of other operators; of messages
+     * between tensor ranks. The rest of `pass` is spent in bubbles and sends */
     double products, other, tensor;
     double pass;         /* time of the forward and backward passes of all micro-batches */
     double data, update; /* time of summing gradients; of updating parameters */

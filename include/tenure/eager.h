@@ -44,7 +44,7 @@ TN_API const char *tn_evict_policy_source(uint32_t index);
 /* Counters of evictions and recomputations since the beginning. */
 typedef struct tn_evict_counts {
     uint64_t plain_cost, plain_ops;      /* cost and number of first runs of operators */
-    uint64_t remade_cost, remade_ops;    /* recomputations */
+    uint64_t remade_cost, remade_ops;    /* cost and number of recomputations of operators */
     uint64_t drop_count, dropped_bytes;  /* number and bytes of evictions by dropping */
     uint64_t swap_count, swapped_bytes;  /* number and bytes of evictions by copying to the host */
     uint64_t fetch_count, fetched_bytes; /* number and bytes of copies back from the host */
@@ -63,7 +63,8 @@ typedef struct tn_evict_counts {
     uint64_t reach_bytes;
     /* number of allocations for which enough bytes were free, but not contiguous */
     uint64_t hole_count;
-    uint64_t hole_bytes; /* bytes that were evicted in addition for those allocations */
+    /* bytes that were evicted although enough bytes were free, because these were not contiguous */
+    uint64_t hole_bytes;
     /* bytes of copies on the host: at present, and at their peak */
     uint64_t host_bytes, host_peak_bytes;
     uint64_t restart_count; /* number of times that locked operands were released to free memory */
@@ -76,11 +77,12 @@ typedef struct tn_evict_counts {
  * Recomputation can need more memory. */
 typedef struct tn_evict_least {
     uint64_t bytes;  /* bytes at the operator that needs most memory */
-    uint64_t pinned; /* section of `bytes` at fixed addresses: parameters, states, constants */
-    /* section of `bytes` that is referenced and cannot be recomputed: data, gradients */
+    uint64_t pinned; /* the part of `bytes` at fixed addresses: parameters, states, constants */
+    /* the part of `bytes` that is referenced and cannot be recomputed: data, gradients */
     uint64_t held;
     uint64_t working; /* bytes of the operator's other operands, its results and its scratch */
-    /* number of operators before the operator that needs most; values from outside count, too */
+    /* number of operators that ran before the operator that needs most memory; recomputations and
+     * values from outside count, too */
     uint64_t op;
     /* name of the operator or of the put tensor; NULL: all live values at the end need most */
     const char *name;
@@ -251,7 +253,7 @@ TN_API TN_CHECKED tn_status tn_eager_create(const tn_eager_options *options, tn_
  * destroyed first. NULL has no effect. */
 TN_API void tn_eager_destroy(tn_eager *eager);
 
-/* --- four commands ---------------------------------------------------------------------------- */
+/* --- the commands on tensors ------------------------------------------------------------------ */
 
 /* Tensor data that comes from the host. */
 typedef struct tn_eager_data {

@@ -150,7 +150,7 @@ TN_API TN_CHECKED tn_status tn_embedding_room(const tn_embedding_table *table,
 /* --- batches ------------------------------------------------------------------------------ */
 
 typedef struct tn_embedding_batch {
-    const uint32_t *rows; /* [row_count] */
+    const uint32_t *rows; /* [row_count] the numbers of the rows to look up */
     uint32_t row_count;
     /* [bag_count]: index in `rows` of the start of each bag, starting with 0 and not decreasing.
      * The last bag ends with `rows`; a bag may be empty. NULL: each row is a bag, and bag_count is

@@ -752,7 +752,7 @@ TN_API tn_setup_needs tn_setup_need(const tn_setup *setup);
  * model. */
 TN_API double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage);
 
-/* --- to an engine ------------------------------------------------------------------------------
+/* --- opening an engine of a compiled model -----------------------------------------------------
  */
 
 /* Creates an engine on a device of its own. The compiled model must outlive the engine.
@@ -819,7 +819,7 @@ typedef struct tn_measure_report {
     uint32_t unmeasured;
     uint64_t bytes;      /* bytes allocated for running single operators */
     double step_seconds; /* seconds of the fastest step of options->setup; 0: no step was run */
-    double scale; /* factor by which costs were scaled to the time of that step; 1 without a step */
+    double scale;        /* factor by which costs were scaled to `step_seconds`; 1 without a step */
     double seconds;
 } tn_measure_report;
 
@@ -863,7 +863,7 @@ TN_API TN_CHECKED tn_status tn_setup_predict(const tn_setup *setup, const tn_cos
                                              const tn_simulate_options *options,
                                              tn_simulation *simulation, tn_error *error);
 
-/* --- inside a session ------------------------------------------------------------------------ */
+/* --- the components of a session ------------------------------------------------------------- */
 
 /* Return the components of a session, to read and set static tensors, to measure, and to draw. The
  * session owns them. */

@@ -118,7 +118,7 @@ typedef enum tn_release_policy {
 /* clang-format off */
 #define TN_PART_TABLE(X)                                                                       \
     X(WEIGHTS, "weights")                 /* parameters and constants */                       \
-    X(GRADIENTS, "gradients")             /* of parameters and of intermediate tensors */      \
+    X(GRADIENTS, "gradients") /* gradients of parameters and of intermediate tensors */        \
     X(OPTIMIZER_STATE, "optimizer_state")                                                      \
     X(ACTIVATIONS, "activations")         /* inputs, outputs, all computed tensors */          \
     X(WORKSPACE, "workspace")             /* scratch memory of operators */                    \
@@ -174,7 +174,8 @@ typedef struct tn_estimate_options {
 #define TN_ESTIMATE_OPTIONS_INIT                                                                   \
     TN_INIT(tn_estimate_options, TN_SET(struct_size, sizeof(tn_estimate_options)))
 
-/* Space for categories and phases of later versions. */
+/* Sizes of the arrays of categories and phases in results: more than there are today, so that later
+ * versions can add some. */
 #define TN_PARTS_MAX 16u
 #define TN_PHASES_MAX 16u
 
@@ -185,8 +186,9 @@ typedef struct tn_estimate {
      * (the caller estimates EVALUATION from the program for evaluation). */
     uint64_t phase[TN_PHASES_MAX];
     uint32_t peak_step; /* step of the program at the peak */
-    tn_op_id peak_op;   /* operator at the peak; TN_NONE: another instruction */
-    uint32_t peak_run;  /* number of the run in which the peak occurs; 0: the first run */
+    /* operator at the peak; TN_NONE: the instruction at the peak runs no operator */
+    tn_op_id peak_op;
+    uint32_t peak_run; /* number of the run in which the peak occurs; 0: the first run */
     /* Bytes of static memory: aligned, or as requested with a pool. 0 if the occupancy has buffers
      * for static memory, which are then in the arena. */
     uint64_t fixed;
@@ -210,7 +212,7 @@ TN_API TN_CHECKED tn_status tn_estimate_make(const struct tn_occupancy *occupanc
                                              const tn_estimate_options *options,
                                              tn_estimate *estimate, tn_error *error);
 
-/* --- as PyTorch would run it --- */
+/* --- a training step as PyTorch would run it --- */
 
 typedef struct tn_pytorch_options {
     size_t struct_size;

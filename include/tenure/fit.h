@@ -106,7 +106,7 @@ typedef struct tn_rules {
  * Threads: program and costs are only read; a result belongs to one thread.
  */
 
-enum {                         /* tn_fit_options.allow */
+enum {                         /* the techniques of tn_fit_options.allow, as bits */
        TN_FIT_ORDER = 1u << 0, /* operators may be reordered */
        TN_FIT_RECOMPUTE = 1u << 1,
        /* tensors may be copied to the host and back over the link; the rates of the link must be
@@ -147,11 +147,12 @@ typedef struct tn_fit_options {
     /* seed and work limit of the search; work_limit 0: the search ends at its own limit */
     uint64_t seed, work_limit;
     double timeout_s; /* time limit, which stops the search early; 0: no limit */
-    /* for the pass "segments": patterns of operator names, with * and ? */
+    /* for the pass "segments": [segment_count] a pattern of operator names, with * and ?, for each
+     * segment */
     const char *const *segments;
     uint32_t segment_count;
     /* [tensors] measured share of elements that are 0 in each tensor; below 0: not known. NULL: not
-     * known for all tensors. */
+     * known for any tensor. */
     const float *zeros;
     /* codecs to use, bit 1 << tn_codec for each of them; 0: all that `allow` permits */
     uint32_t codecs;
@@ -332,7 +333,7 @@ typedef struct tn_fit_answer {
     /* the set of techniques (TN_FIT_*) with which the program was found; 0: the plan without
      * changes */
     uint32_t techniques;
-    uint32_t allowed;             /* TN_FIT_* */
+    uint32_t allowed;             /* the techniques (TN_FIT_*) that the request allowed */
     uint64_t budget, host_budget; /* budgets in bytes, as given in the request */
     /* if request.arena is set: bytes outside the arena, which no number in the answer counts */
     uint64_t apart;

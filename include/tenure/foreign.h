@@ -72,7 +72,7 @@ typedef struct tn_foreign_arena {
     uint64_t
         alignment; /* the largest power of two that divides all its offsets, up to 512 in XLA and
                          * 16 in ExecuTorch */
-    uint32_t use;  /* tn_foreign_use */
+    uint32_t use;  /* use of the arena, a tn_foreign_use */
     /* for a planned arena: the most bytes that are live at once, without alignment */
     uint64_t live;
     int64_t step; /* for a planned arena: the first step with `live` live bytes */
@@ -104,8 +104,8 @@ typedef struct tn_foreign_facts {
     uint32_t arena_count, value_count, step_count;
     uint32_t buffer_count; /* number of buffers in tn_foreign_problem */
     uint32_t joined; /* number of values at the place of an earlier value: in place, views, loops */
-    /* number of these values for which the later value's instruction reads the earlier one; only
-     * for XLA with the module's text, otherwise 0 */
+    /* number of values in `joined` made by an instruction that reads the earlier value at that
+     * place; only for XLA with the module's text, otherwise 0 */
     uint32_t joined_seen;
     uint32_t without_life;                /* number of values without a live range */
     uint32_t lives_alone;                 /* number of live ranges without a value */

@@ -92,7 +92,7 @@ typedef struct tn_format {
     uint32_t block; /* elements per block; 0: the format is not blocked */
 } tn_format;
 
-enum { /* tn_tensor.flags */
+enum { /* flags of a tensor (tn_tensor.flags) */
        /* the shape is an upper bound, because the size depends on data */
        TN_TENSOR_BOUND = 1u << 0,
        /* the tensor is computed before the run: it is static, never in the arena */
@@ -133,7 +133,7 @@ typedef struct tn_tensor {
     tn_dtype dtype;
     tn_kind kind;
     tn_format format;
-    uint32_t flags; /* TN_TENSOR_* */
+    uint32_t flags; /* flags of the tensor: bits TN_TENSOR_* */
     uint32_t rank;  /* number of dimensions, or TN_RANK_UNKNOWN */
     /* [rank] the extents, outermost first; TN_DIM_UNKNOWN if an extent is not known */
     const int64_t *shape;
@@ -183,7 +183,7 @@ typedef struct tn_op {
     const tn_tensor_id *inputs; /* [input_count] the inputs; TN_NONE where an input is omitted */
     /* [output_count] the outputs; TN_NONE where an output is omitted */
     const tn_tensor_id *outputs;
-    const tn_attr *attrs; /* [attr_count] */
+    const tn_attr *attrs; /* [attr_count] the attributes */
 } tn_op;
 
 /* A list of operators with formal inputs and outputs: the main graph or a subgraph. */

@@ -162,7 +162,7 @@ TN_API const char *tn_weights_text(const tn_weights *weights, const char *key);
 TN_API bool tn_weights_number_at(const tn_weights *weights, const char *key, uint64_t index,
                                  uint64_t *number);
 
-/* --- as the weights of a graph ------------------------------------------------------------------
+/* --- files of weights as the data of a graph ----------------------------------------------------
  */
 
 /* Prepares a graph for weights: every parameter or constant of `graph` that has the name of a
@@ -268,10 +268,12 @@ typedef struct tn_llm_cache {
      * cache */
     uint32_t group_count;
     uint64_t state_layers; /* number of layers with a state that does not grow with the sequence */
-    uint64_t state;        /* number of elements of these states in all layers; kept as float32 */
+    /* number of elements of the states of all these layers together; they are kept as float32 */
+    uint64_t state;
     uint64_t cross_layers; /* number of layers that attend to the tokens of an encoder */
     uint64_t cross_tokens; /* number of tokens of the encoder; 0: as many as the sequence has */
-    uint64_t cross_key;    /* number of elements of a key in these layers; a value has as many */
+    /* number of elements of a key in the layers that attend to an encoder; a value has as many */
+    uint64_t cross_key;
 } tn_llm_cache;
 /* Returns the number of layers that keep all tokens, or with `windowed` only a window. */
 TN_API uint64_t tn_llm_cache_layers(const tn_llm_cache *cache, bool windowed);

@@ -62,7 +62,7 @@ typedef struct tn_edges {
 /* An assignment of records to objects, and how close to optimal the assignment is known to be. */
 typedef struct tn_objects {
     uint32_t *object;                   /* [record_count] the object of each record */
-    uint64_t (*size)[TN_SIZE_RANK_MAX]; /* [object_count] */
+    uint64_t (*size)[TN_SIZE_RANK_MAX]; /* [object_count] the size of each object */
     uint32_t record_count, object_count;
     tn_size_kind kind;
     /* sum of the sizes of all objects: bytes, or elements for kinds with several extents */
@@ -130,8 +130,9 @@ TN_API TN_CHECKED tn_status tn_objects_offsets(const tn_object_record *records,
  *                for tn_objects_options; release with tn_edges_release. Zeroed for one stream.
  *                NULL: problems with several streams are rejected
  *
- * Errors: E_UNSUPPORTED (pinned or tied bodies, several banks, or more than 8,192 bodies on several
- * streams), E_NO_MEMORY. Cost: O(n), with several streams O(n^2 streams). */
+ * Errors: E_UNSUPPORTED (pinned or tied bodies, separations, reserved ranges, several banks, or
+ * more than 8,192 bodies on several streams), E_NO_MEMORY. Cost: O(n), with several streams O(n^2
+ * streams). */
 TN_API TN_CHECKED tn_status tn_problem_records(const tn_problem *problem, tn_object_record *records,
                                                tn_edges *reallocation, tn_error *error);
 

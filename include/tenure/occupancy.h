@@ -21,7 +21,8 @@ typedef enum tn_inplace {
     /* tensors may share memory, chosen by rule for the lowest peak of live bytes */
     TN_INPLACE_CHOOSE,
     TN_INPLACE_NONE,
-    /* like TN_INPLACE_CHOOSE, but tensors share memory only if `claimed` agrees */
+    /* like TN_INPLACE_CHOOSE, but tensors share memory only where their offsets in `claimed` agree
+     * with it */
     TN_INPLACE_CLAIMED
 } tn_inplace;
 
@@ -89,7 +90,7 @@ typedef struct tn_life {
      * block */
     tn_op_id op;
     tn_body_id body;
-    uint64_t delta; /* offset in bytes from that of the body; 0 if `whole` */
+    uint64_t delta; /* offset of the live range in bytes from the start of its body; 0 if `whole` */
     /* unaligned size of the tensor; for a view that repeats bytes (expand), the bytes that it
      * views */
     uint64_t bytes;
@@ -228,13 +229,13 @@ TN_API TN_CHECKED tn_status tn_program_plan(const tn_graph *graph,
  * its size is known. X(name, text). */
 /* clang-format off */
 #define TN_TAG_TABLE(X)                                                                        \
-    X(OUTSIDE, "outside")  /* a graph input: the caller's memory, no tag */                    \
-    X(NEW, "new")          /* gets a new tag: no tag is free */                                \
-    X(TAKEN, "taken")      /* gets the tag that has been free for longest */                   \
-    X(VIEW, "view")        /* lies in the memory of `other` */                                 \
-    X(INPLACE, "inplace")  /* is written over `other`, which is read for the last time */      \
-    X(KEPT, "kept")        /* is read here and has `uses` reads left */                        \
-    X(FREED, "freed")      /* is live no longer: its tag joins the queue of free tags */
+    X(OUTSIDE, "outside")  /* a graph input: the caller's memory, without a tag */             \
+    X(NEW, "new")          /* the tensor gets a new tag, because no tag is free */             \
+    X(TAKEN, "taken")      /* the tensor gets the tag that has been free for longest */        \
+    X(VIEW, "view")        /* the tensor lies in the memory of `other` */                      \
+    X(INPLACE, "inplace")  /* the tensor is written over `other`, which is read last here */   \
+    X(KEPT, "kept")        /* the tensor is read here and has `uses` reads left */             \
+    X(FREED, "freed")      /* the tensor is dead; its tag joins the queue of free tags */
 /* clang-format on */
 typedef enum tn_tag_kind {
 #define TN_X(name, text) TN_TAG_##name,
@@ -247,7 +248,7 @@ typedef struct tn_tag_event {
     uint32_t step;
     tn_op_id op;         /* the operator of the step; TN_NONE: the instruction is not an APPLY */
     tn_tensor_id tensor; /* the tensor; TN_NONE: the event is for the workspace of `op` */
-    uint32_t tag;        /* the tag of the memory; TN_NONE: outside */
+    uint32_t tag;        /* tag of the memory; TN_NONE: the memory is the caller's and has no tag */
     /* for VIEW and INPLACE: the tensor that had the memory; for NEW: a live input */
     tn_tensor_id other;
     uint32_t uses;  /* number of reads left: for KEPT of `tensor`, for NEW of `other` */

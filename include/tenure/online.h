@@ -110,7 +110,8 @@ typedef struct tn_online_usage {
 TN_API TN_CHECKED tn_status tn_online_create(const tn_setup *setup,
                                              const tn_online_options *options, tn_online **online,
                                              tn_error *error);
-TN_API void tn_online_destroy(tn_online *online); /* NULL has no effect */
+/* Destroys a run and its engine; NULL has no effect. */
+TN_API void tn_online_destroy(tn_online *online);
 
 /* Runs one iteration, with the arguments of tn_engine_run. If the program changes before it, a new
  * engine continues with the static memory of the last one.

@@ -58,7 +58,7 @@ typedef uint32_t tn_bank_id; /* id of a bank; 0 is the default bank */
 
 #define TN_STREAMS_MAX 65536u
 
-enum {                           /* tn_body.flags */
+enum {                           /* flags of a body (tn_body.flags) */
        TN_BODY_PINNED = 1u << 0, /* the `offset` of the body is given, not chosen by the planner */
        /* set by the library: the body uses the problem's default alignment */
        TN_BODY_DEFAULT_ALIGNED = 1u << 1,
@@ -89,7 +89,7 @@ typedef struct tn_body {
     int64_t last;
     uint64_t alignment; /* alignment, a power of two; 0: the problem's default */
     uint64_t offset;    /* offset in bytes; read only with TN_BODY_PINNED */
-    uint32_t flags;     /* TN_BODY_* */
+    uint32_t flags;     /* flags of the body: bits TN_BODY_* */
     tn_bank_id bank;
     /* [piece_count] the pieces, in any order; they may overlap; copied. NULL: one piece */
     const tn_piece *pieces;

@@ -20,9 +20,9 @@
  * A pool divides the range [0, capacity) of any memory. It works with offsets and never touches the
  * memory. It counts three numbers: *requested*, the bytes that callers asked for; *allocated*, the
  * bytes that they got, rounded up; *reserved*, the bytes of the range that the pool has taken,
- * whether handed out or not. The meaning of "reserved" depends on the technique: the segments taken
- * (bfc, caching), the bytes up to the last block in use (best-fit, buddy; two-ended: from both
- * ends), or the height of the plan (planned).
+ * whether handed out or not. The meaning of "reserved" depends on the technique: for example, the
+ * segments taken (bfc, caching), the bytes up to the last block in use (best-fit, buddy; two-ended:
+ * from both ends), or the height of the plan (planned).
  *
  * Streams: `caching` and `iteration` keep the blocks of different streams apart; before bytes go to
  * another stream they call tn_pool_options.settle. Every other technique may hand a block to
@@ -59,7 +59,7 @@ typedef struct tn_pool_options {
     uint64_t alignment;
     /* only for `planned`: request i must be for sizes[i] bytes and gets offsets[i]. After the last
      * request the plan starts again. Both arrays are copied. Entries of size 0 are skipped. */
-    const uint64_t *sizes, *offsets; /* [planned_count] */
+    const uint64_t *sizes, *offsets; /* [planned_count] each */
     uint32_t planned_count;
     /* Called before bytes used on one stream may go to another stream: when a cache is emptied
      * (caching, iteration), and when `iteration` starts or discards a plan, releases memory, or
@@ -116,7 +116,7 @@ typedef struct tn_pool_caching {
 
 #define TN_POOL_OPTIONS_INIT TN_INIT(tn_pool_options, TN_SET(struct_size, sizeof(tn_pool_options)))
 
-enum {                               /* tn_pool_request.flags */
+enum {                               /* flags of a request (tn_pool_request.flags) */
        TN_POOL_LONG_LIVED = 1u << 0, /* the block is a parameter or an output (two-ended) */
 };
 
@@ -126,7 +126,7 @@ typedef struct tn_pool_request {
     /* alignment, a power of two, at most 2^30; ignored if it is below that of the pool */
     uint64_t alignment;
     uint32_t stream;   /* the stream that uses the block (caching, iteration) */
-    uint32_t flags;    /* TN_POOL_* */
+    uint32_t flags;    /* flags of the request: bits TN_POOL_* */
     uint32_t tag;      /* label of the holder, from tn_pool_tag; 0: unnamed */
     uint64_t spare[2]; /* reserved for later fields: 0 (status.h) */
 } tn_pool_request;
@@ -191,11 +191,12 @@ TN_API void tn_pool_measure(tn_pool *pool, tn_pool_usage *usage);
  * are 0 for other techniques. */
 typedef struct tn_pool_lesson {
     uint64_t period; /* number of requests per iteration of the present plan; 0: no plan */
-    uint64_t height; /* bytes of the present plan, with the blocks it was placed around or above */
+    /* bytes of the present plan, including the blocks in use around or above which it was placed */
+    uint64_t height;
     uint64_t plans;  /* number of plans made so far */
     uint64_t served; /* number of allocations that got their place in the plan */
     uint64_t
-        surprises; /* allocations, with a plan in force, that were not in it or did not fit there */
+        surprises; /* allocations that were not in the plan in force, or did not fit there then */
     uint64_t spare[4]; /* reserved for later fields: 0 (status.h) */
 } tn_pool_lesson;
 TN_API void tn_pool_learned(tn_pool *pool, tn_pool_lesson *lesson);

@@ -123,19 +123,19 @@ TN_API bool tn_op_rule_has_split(uint32_t index);    /* rewrite.h */
  * (flags). */
 /* clang-format off */
 #define TN_OPCODE_TABLE(X)                                                                         \
-    /* host to device */                                                                           \
+    /* copies a graph input from the caller to the device */                                       \
     X(PUT, "put", NONE, NONE, TENSOR, NONE, FROM_HOST, CALLER, 0)                                  \
     /* runs an operator: inputs, changes and outputs of its tn_op_form */                          \
     X(APPLY, "apply", OPERATOR, OPERATOR, OPERATOR, NONE, NONE, NOBODY, 0)                         \
-    /* device to host */                                                                           \
+    /* copies a graph output from the device to the caller */                                      \
     X(GET, "get", TENSOR, NONE, NONE, NONE, TO_HOST, CALLER, 0)                                    \
-    /* end of life; the memory is held up to this point, as in a recorded run */                   \
+    /* ends the live range of a tensor, and holds its memory up to here, as in a recorded run */   \
     X(FREE, "free", NONE, NONE, NONE, TENSOR, NONE, NOBODY, TN_KEEPS)                        \
-    /* not needed until it is defined again: the memory is free after the last reader */           \
+    /* drops a tensor until it is defined again; its memory is free after its last reader */       \
     X(DROP, "drop", NONE, NONE, NONE, TENSOR, NONE, NOBODY, 0)                                     \
-    /* copy to the host; the memory is free when the copy and all other readers are done */        \
+    /* copies a tensor to the host; its memory is free when the copy and all readers are done */   \
     X(SWAP_OUT, "swap_out", TENSOR, NONE, NONE, TENSOR, TO_HOST, NOBODY, TN_USES_SLOT)             \
-    /* copy back: held from the start of the copy. The copy on the host is unchanged */            \
+    /* copies a tensor back; its memory is held from the start on. The host copy is unchanged */   \
     X(SWAP_IN, "swap_in", NONE, NONE, TENSOR, NONE, FROM_HOST, NOBODY, TN_USES_SLOT)               \
     X(ENCODE, "encode", TENSOR, NONE, OTHER, NONE, NONE, NOBODY, TN_USES_CODEC)                    \
     X(DECODE, "decode", OTHER, NONE, TENSOR, NONE, NONE, NOBODY, TN_USES_CODEC)                    \
@@ -146,13 +146,13 @@ TN_API bool tn_op_rule_has_split(uint32_t index);    /* rewrite.h */
       TN_USES_GROUP | TN_USES_REDUCTION)                                                           \
     /* sends each rank's section to all: `other` has all sections by rank, or in place */          \
     X(GATHER, "gather", TENSOR, NONE, OTHER, NONE, GROUP, GROUP, TN_USES_GROUP | TN_MAY_CHANGE)    \
-    /* reduces, and each rank receives one section: `other`, or in place */                        \
+    /* reduces; each rank receives one section of the result, in `other` or in place */            \
     X(SCATTER, "scatter", TENSOR, NONE, OTHER, NONE, GROUP, GROUP,                                 \
       TN_USES_GROUP | TN_USES_REDUCTION | TN_MAY_CHANGE)                                           \
-    /* only waits for a signal, for instructions that need more than one */                        \
+    /* only waits for a signal; put before an instruction that must wait for several */            \
     X(WAIT, "wait", NONE, NONE, NONE, NONE, NONE, NOBODY, TN_USES_WAIT)                            \
-    /* reads a constant from its file. It is absent when the program starts, and a DROP            \
-     * needs no copy. Held from the start of the read */                                           \
+    /* reads a constant, which is absent when the program starts, from its file. Its memory is     \
+     * held from the start of the read; a DROP needs no copy of it */                              \
     X(FETCH, "fetch", NONE, NONE, TENSOR, NONE, FROM_STORAGE, NOBODY, 0)
 /* clang-format on */
 typedef enum tn_opcode {
@@ -222,12 +222,12 @@ typedef struct tn_instruction {
     TN_INIT(tn_instruction, TN_SET(op, TN_NONE) TN_SET(tensor, TN_NONE) TN_SET(other, TN_NONE))
 #define TN_STREAM_MAX 64u
 
-/* --- reading the table --- */
+/* --- the table of instructions --- */
 
 typedef enum tn_affects {
     TN_AFFECTS_NONE,
-    TN_AFFECTS_TENSOR,  /* instruction.tensor */
-    TN_AFFECTS_OTHER,   /* instruction.other */
+    TN_AFFECTS_TENSOR,  /* the tensor `tensor` of the instruction */
+    TN_AFFECTS_OTHER,   /* the tensor `other` of the instruction */
     TN_AFFECTS_OPERATOR /* the tensors that the instruction's operator reads, changes or defines */
 } tn_affects;
 
@@ -249,7 +249,7 @@ typedef enum tn_blocks {
     TN_BLOCKS_GROUP
 } tn_blocks;
 
-enum { /* tn_opcode_facts.flags */
+enum { /* flags of an opcode (tn_opcode_facts.flags) */
        TN_USES_SLOT = 1u << 0,
        TN_USES_CODEC = 1u << 1, /* required */
        TN_USES_PEER = 1u << 2,  /* the instruction names a peer and a tag */
@@ -327,7 +327,7 @@ typedef struct tn_program_options {
     /* name of the order: "file" (also for NULL), "memory", or "auto", which is the order with the
      * lowest peak of live bytes; if the order of the file has the lowest peak, too, it is chosen */
     const char *order;
-    /* how live bytes are counted; NULL: defaults. `claimed` of it is ignored */
+    /* how live bytes are counted; NULL: defaults. The member `claimed` is ignored */
     const struct tn_occupancy_options *memory;
     /* [sequence_count] the caller's own order, which replaces `order`: every operator that is not
      * folded, once; the order is checked */
@@ -651,7 +651,7 @@ TN_API void tn_simulation_release(tn_simulation *simulation);
 typedef struct tn_timeline tn_timeline;
 
 typedef enum tn_timeline_kind {
-    TN_TIMELINE_PREDICTED, /* tn_simulate */
+    TN_TIMELINE_PREDICTED, /* predicted: the events of tn_simulate */
     TN_TIMELINE_MEASURED,  /* measured: the events of a run */
     TN_TIMELINE_KINDS
 } tn_timeline_kind;

@@ -45,7 +45,7 @@ typedef struct tn_stage { /* A named stage of the work, with its wall time. */
 /* The kernel library that a plan is for, on this machine. The strings must outlive the report. */
 typedef struct tn_report_kernels {
     const char *library; /* name of the kernel library: "onednn", "plain" */
-    const char *isa;     /* tn_kernels_isa */
+    const char *isa;     /* instruction set of the kernels, as tn_kernels_isa returns it */
     uint32_t threads;
     bool rewritten; /* whether the graph was rewritten for these kernels */
     /* whether every kernel is the fastest one; if false, some were chosen to save scratch */
@@ -56,7 +56,8 @@ typedef struct tn_report_kernels {
 /* A point of the trade-off between memory and time: a result of tn_fit_sweep. time_bound 0: no
  * bound is known. */
 typedef struct tn_report_point {
-    uint64_t budget, bytes, time, time_bound; /* fields of the tn_fit_result */
+    /* values of the fields with these names in the tn_fit_result */
+    uint64_t budget, bytes, time, time_bound;
 } tn_report_point;
 
 /* What tn_fit adds to the plan of its program. Everything in it is borrowed. */
@@ -92,7 +93,7 @@ typedef struct tn_report_oom {
     uint64_t wanted; /* bytes of the request */
     /* bytes in use at the time of the request, and bytes of segments at that time */
     uint64_t requested, reserved;
-    uint64_t device_free; /* bytes that were free on the device at that time */
+    uint64_t device_free; /* bytes that were free on the device at the time of the request */
 } tn_report_oom;
 
 /* An option that affected the plan: its name on the command line without dashes, and its value as

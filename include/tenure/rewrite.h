@@ -397,13 +397,13 @@ TN_API const char *tn_micro_version(tn_micro_target target, tn_micro_kernels ker
 /* The categories of memory in the tail of the arena, in the form X(name, text). */
 /* clang-format off */
 #define TN_MICRO_PART_TABLE(X)                                                                     \
-    X(ALLOCATORS, "allocators")        /* for memory and options; the planner */                   \
-    X(TENSORS, "tensor structures")    /* one for each tensor of the file; subgraphs */            \
+    X(ALLOCATORS, "allocators")        /* the runtime's allocators and its planner */              \
+    X(TENSORS, "tensor structures")    /* structures of the tensors in the file, of subgraphs */   \
     X(NODES, "operator structures")                                                                \
     X(OPTIONS, "operator options")                                                                 \
-    X(KERNELS, "kernels' own data")    /* multipliers per channel, tables */                       \
+    X(KERNELS, "kernels' own data")    /* data of kernels: multipliers per channel, tables */      \
     X(HANDLES, "scratch handles")                                                                  \
-    X(VARIABLES, "variable tensors")   /* those that no plan places; resource variables */         \
+    X(VARIABLES, "variable tensors")   /* variables that no plan places; resource variables */     \
     X(IO, "input and output structures")
 /* clang-format on */
 typedef enum tn_micro_part {
@@ -427,7 +427,7 @@ typedef struct tn_micro_arena {
     /* head + tail, the number that arena_used_bytes() returns; `total` can be larger */
     uint64_t used;
     uint64_t planned;     /* number of buffers in the head */
-    uint64_t scratch;     /* number of these buffers that are scratch */
+    uint64_t scratch;     /* number of buffers in the head that are scratch memory */
     uint32_t unknown_ops; /* number of operators with unknown kernels, custom operators included */
     /* The kernels for which `total` was computed, and their version ("" for the reference kernels).
      * If several libraries or versions are possible, every other field is the largest (or smallest)
@@ -508,8 +508,8 @@ typedef struct tn_export_options {
     bool head;
     /* For .onnx, as in tn_import_options: tiles have fixed sizes, which replace the symbols in the
      * written file. */
-    const tn_dim *dims;                 /* [dim_count] */
-    const tn_input_shape *input_shapes; /* [input_shape_count] */
+    const tn_dim *dims;                 /* [dim_count] values for symbolic dimensions */
+    const tn_input_shape *input_shapes; /* [input_shape_count] shapes for inputs */
     uint32_t dim_count, input_shape_count;
     /* limit of the regions that are priced, and of the operators of files that are measured; 0: no
      * limit; deterministic. At the limit the best result so far is written */

@@ -53,7 +53,7 @@ extern "C" {
 struct tn_divide;
 struct tn_exchange;
 
-/* --- addresses alone ------------------------------------------------------------------------- */
+/* --- offsets of tensors, without running the graph ------------------------------------------- */
 
 /* Plans the tensors of an inferred graph in the order of its operators, without running it.
  *

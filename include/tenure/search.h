@@ -193,8 +193,8 @@ typedef struct tn_recompute_report {
  *
  * Errors: E_INVALID (`share` is negative or not a number; a rule that tn_fit would refuse),
  * E_UNSUPPORTED (a program that already recomputes or copies), E_UNKNOWN (a size), E_NO_MEMORY.
- * Cost: at most 144 passes over the program, each O((operators + operands) log operators), and a
- * liveness analysis for each schedule that is compared, at most 75. */
+ * Cost: a bounded number of passes over the program, each O((operators + operands) log^2
+ * operators), and a liveness analysis for each schedule that is compared. */
 TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
                                                  const tn_recompute_options *options,
                                                  tn_program **recomputed,
@@ -210,14 +210,15 @@ TN_API TN_CHECKED tn_status tn_program_recompute(const tn_program *program,
  * tensor of u. Or
  *
  *     {"values": [{"bytes": 64, "kept": true, "held": false, "name": "x"}, ...],
- *      "operators": [{"cost": 3, "again": 3, "inputs": [0], "outputs": [1, 2], "scratch": 0,
- *                     "repeats": true, "after": [0], "inplace": 0, "name": "conv"}, ...]}
+ *      "operators": [{"cost": 3, "recompute_cost": 3, "inputs": [0], "outputs": [1, 2],
+ *                     "scratch": 0, "repeats": true, "after": [0], "inplace": 0,
+ *                     "name": "conv"}, ...]}
  *
  * with any number of outputs. Only `bytes` of a value and `cost` of an operator are required. A
  * value without an operator exists from the start; a kept value exists at the end; a held value
- * always exists. An operator can be repeated (at the cost `again`) unless `repeats` is false, and
- * runs after those in `after`. Its first output can be written over the input `inplace`, which has
- * the same size, if that is not read later. Other members are ignored.
+ * always exists. An operator can be repeated (at the cost `recompute_cost`) unless `repeats` is
+ * false, and runs after those in `after`. Its first output can be written over the input `inplace`,
+ * which has the same size, if that is not read later. Other members are ignored.
  *
  * Or a log of a recorded run (eager.h, docs/eager.md), to plan that run ahead. Costs are its
  * nanoseconds. A tensor that is written in place becomes another value of the same size. Views have
@@ -310,7 +311,7 @@ TN_API TN_CHECKED tn_status tn_program_stream(const tn_program *program, const t
 /* Releases a result; a zeroed one has no effect. */
 TN_API void tn_stream_release(tn_stream_result *result);
 
-/* --- single searches ------------------------------------------------------------------------- */
+/* --- searches within one program ------------------------------------------------------------- */
 
 /* Finds the fastest program within the budget.
  *
@@ -364,7 +365,8 @@ typedef enum tn_fate {
     TN_FATE_COUNT
 } tn_fate;
 TN_API const char *tn_fate_name(tn_fate fate);
-/* fates  out, [tensors of the program's graph]; if several apply, the last in the order above */
+/* Writes to `fates` the decision about each tensor of the program's graph, a tn_fate. If several
+ * apply to a tensor, the last one in the order of tn_fate counts. */
 TN_API void tn_program_fates(const tn_program *program, uint8_t *fates);
 
 /* Totals of the tensors that have memory of their own, by decision. Encoded forms are not
@@ -374,7 +376,7 @@ typedef struct tn_fate_totals {
     /* bytes of the tensors; each tensor counts once, with its size before encoding */
     uint64_t bytes[TN_FATE_COUNT];
 } tn_fate_totals;
-/* totals  out. Errors: E_NO_MEMORY. Cost: O(live ranges + instructions). */
+/* Computes the totals by decision. Errors: E_NO_MEMORY. Cost: O(live ranges + instructions). */
 TN_API TN_CHECKED tn_status tn_fit_fates(const tn_occupancy *occupancy, tn_fate_totals *totals,
                                          tn_error *error);
 

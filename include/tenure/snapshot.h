@@ -70,7 +70,7 @@ typedef struct tn_snapshot_event {
     int64_t time_us; /* time in microseconds since 1970; 0: not recorded */
     uint32_t stack;  /* number of the stack, for tn_snapshot_stack; 0: there is no stack */
     uint16_t stream; /* number of the stream, for tn_snapshot_stream */
-    uint8_t action;  /* tn_snapshot_action */
+    uint8_t action;  /* kind of the event, a tn_snapshot_action */
     /* number of the category, for tn_snapshot_category, if the file has one; 0: no category */
     uint8_t category;
 } tn_snapshot_event;
@@ -92,12 +92,14 @@ typedef enum tn_snapshot_state {
 typedef struct tn_snapshot_block {
     uint64_t address, size;
     uint64_t requested; /* bytes requested by the current allocation, or by the last one */
-    uint32_t stack;     /* number of the stack of that allocation; 0: there is no stack */
-    uint32_t state;     /* tn_snapshot_state */
+    /* number of the stack of the allocation that requested these bytes; 0: there is no stack */
+    uint32_t stack;
+    uint32_t state; /* state of the block, a tn_snapshot_state */
 } tn_snapshot_block;
 
 typedef struct tn_snapshot_segment {
-    uint64_t address, total; /* address, and bytes taken from the device */
+    /* address of the segment, and the bytes that it took from the device */
+    uint64_t address, total;
     /* numbers as stored in the file: bytes of blocks in use; bytes of blocks in use or pending
      * free; bytes requested */
     uint64_t allocated, active, requested;
@@ -170,7 +172,7 @@ typedef struct tn_snapshot_life {
     /* stacks of the allocation and of the free; 0: there is no stack, or the block was not freed */
     uint32_t stack, freed;
     uint16_t stream;
-    uint8_t guess; /* tn_snapshot_guess */
+    uint8_t guess; /* category inferred from the stacks, a tn_snapshot_guess */
     /* number of the category (tn_snapshot_category) if the file has one, otherwise 0 */
     uint8_t category;
     /* whether the block was live before the ring buffer began; whether it is live at the end */
@@ -187,8 +189,9 @@ typedef struct tn_snapshot_facts {
     uint64_t before_bytes;
     /* the time at which requested bytes first reach their peak, and the peak in bytes */
     uint64_t peak_time, peak_requested;
-    uint64_t reserved_peak;       /* peak of the bytes of segments, over all times */
-    uint64_t requested, reserved; /* now */
+    uint64_t reserved_peak; /* peak of the bytes of segments, over all times */
+    /* requested bytes and bytes of segments at the end of the events */
+    uint64_t requested, reserved;
     uint64_t oom_count;
     /* numbers of inconsistencies: allocations at an address in use; blocks that differ from the
      * events in state or size; segments with sums that differ from their blocks; segment events
@@ -219,15 +222,16 @@ TN_API uint32_t tn_snapshot_ooms(const tn_snapshot_lives *lives, uint64_t *times
 
 typedef enum tn_snapshot_by {
     TN_SNAPSHOT_BY_LINE, /* the innermost line outside PyTorch, such as "model.py:42 forward" */
-    /* the forward functions of that line, outermost first, such as "model.py:42 > conv.py:463" */
+    /* the forward functions around the line, such as "model.py:42 > conv.py:463", outermost
+     * first */
     TN_SNAPSHOT_BY_MODULE,
     TN_SNAPSHOT_BY_CATEGORY, /* the category: from the file, or guessed */
 } tn_snapshot_by;
 
 typedef struct tn_snapshot_group {
     const char *name; /* name of the group; valid as long as the live ranges */
-    uint64_t bytes;   /* requested */
-    uint64_t count;   /* blocks */
+    uint64_t bytes;   /* requested bytes of the blocks in the group */
+    uint64_t count;   /* number of blocks in the group */
     uint32_t stack;   /* number of the stack of the largest block */
 } tn_snapshot_group;
 
@@ -362,7 +366,7 @@ typedef struct tn_play_answer {
     uint64_t marked;       /* number of blocks that were written and read back */
     uint64_t waits;        /* number of waits of one stream for another, in the round with work */
     uint32_t streams;      /* number of streams of the trace */
-    uint32_t rounds;       /* timed */
+    uint32_t rounds;       /* number of rounds that were timed */
     double request_s;      /* wall time per allocation or free in the fastest round */
     tn_pool_lesson lesson; /* the lesson of the pool over all rounds */
 } tn_play_answer;

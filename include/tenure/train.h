@@ -357,7 +357,7 @@ typedef struct tn_trained { /* A parameter that is trained. */
     uint64_t at; /* offset of the parameter in bytes from the start of the whole shard */
 } tn_trained;
 
-/* A shard: consecutive parameters, and the part of them that this rank keeps. Flat tensors. */
+/* A shard: consecutive parameters as one flat tensor, and the part of it that this rank keeps. */
 typedef struct tn_sharded {
     /* bytes of the whole shard, with padding of zeros, and of a rank's part */
     uint64_t bytes, part_bytes;
@@ -366,8 +366,10 @@ typedef struct tn_sharded {
     tn_tensor_id parameters;
     /* the tensor of which the model's parameters are views; it may be equal to `parameters` */
     tn_tensor_id whole;
-    tn_tensor_id gradient;      /* the section of the gradient that updates this rank's part */
-    tn_tensor_id state[2], sum; /* state and sum like those of tn_trained, for the part */
+    tn_tensor_id gradient; /* the section of the gradient that updates this rank's part */
+    /* state of the optimizer and sum of gradients, like those of tn_trained, for this rank's
+     * part */
+    tn_tensor_id state[2], sum;
 } tn_sharded;
 
 typedef struct tn_training {
@@ -453,9 +455,12 @@ TN_API uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape);
  * cut tensors). */
 TN_API const tn_tensor_part *tn_training_part(const tn_training *training, tn_tensor_id tensor);
 typedef struct tn_part_sums {
-    uint64_t parameters, cut; /* bytes of the trained parameters; bytes of those that are cut */
-    uint32_t sums;            /* number of values that ranks sum in a step, forward and backward */
-    uint64_t bytes;           /* bytes of these values */
+    /* bytes of the trained parameters, and bytes of those of them that are cut */
+    uint64_t parameters, cut;
+    /* number of tensors that ranks combine in a step by sums, maximums or gathering, forward and
+     * backward */
+    uint32_t sums;
+    uint64_t bytes; /* bytes of the tensors that ranks combine in a step */
     /* number of ranks over which the model is cut, and number of this rank; 0: the model is not
      * cut */
     uint32_t ranks, rank;
@@ -520,7 +525,7 @@ typedef struct tn_checkpoint_run {
 } tn_checkpoint_run;
 
 typedef enum tn_role {
-    TN_ROLE_PARAMETER, /* trained */
+    TN_ROLE_PARAMETER, /* a trained parameter */
     TN_ROLE_STATISTIC, /* running mean or variance of a normalisation */
     TN_ROLE_STATE      /* state of the optimizer, or other state between steps */
 } tn_role;
@@ -531,7 +536,7 @@ typedef struct tn_kept { /* A tensor in a checkpoint. */
     tn_dtype dtype;
     uint32_t rank;
     int64_t shape[TN_RANK_MAX]; /* the extents, outermost first */
-    uint64_t size;              /* number of `bytes` */
+    uint64_t size;              /* bytes of the data in `bytes` */
     const uint8_t *bytes;       /* data in C order, little endian; not aligned */
 } tn_kept;
 
@@ -652,12 +657,13 @@ typedef struct tn_trainer_state {
     double loss;            /* loss of the last step */
     int64_t correct;        /* number of labels of the last step that have the highest score */
     double mean_loss;
-    double accuracy;       /* mean share of correct labels */
-    double seconds;        /* seconds in steps, including checkpoints */
-    double engine_seconds; /* seconds within `seconds` in the engine, without the twin */
-    uint64_t saved;        /* number of checkpoints written */
-    uint64_t saved_bytes;  /* bytes of the last checkpoint */
-    double save_seconds;   /* seconds for writing all checkpoints */
+    double accuracy; /* mean share of correct labels */
+    double seconds;  /* seconds in steps, including checkpoints */
+    /* seconds within `seconds` in the engine, without the time of tn_trainer_options.twin */
+    double engine_seconds;
+    uint64_t saved;       /* number of checkpoints written */
+    uint64_t saved_bytes; /* bytes of the last checkpoint */
+    double save_seconds;  /* seconds for writing all checkpoints */
 } tn_trainer_state;
 
 typedef struct tn_trainer_options {
@@ -791,7 +797,7 @@ TN_API bool tn_trainer_read(tn_trainer *trainer, const char *name, void *bytes, 
  * Errors: E_UNSUPPORTED (a cut model without an exchange), E_NO_MEMORY, those of the exchange. */
 TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *error);
 
-/* --- the test ----------------------------------------------------------------------------------
+/* --- testing the model on held-out samples -----------------------------------------------------
  */
 
 typedef struct tn_trainer_score {

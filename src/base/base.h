@@ -61,7 +61,8 @@ tn_status tn__no_memory(tn_error *error, const char *what);
  * "cannot WHAT: REASON". */
 tn_status tn__fail_system(tn_error *error, int reason, const char *what);
 
-/* --- checked arithmetic: false on overflow, result untouched --- */
+/* --- checked arithmetic: on overflow these functions return false and leave the result unchanged,
+ * or (_sat) return UINT64_MAX --- */
 static inline bool tn__add(uint64_t a, uint64_t b, uint64_t *sum) {
     uint64_t result;
     if (__builtin_add_overflow(a, b, &result)) return false;
@@ -91,7 +92,7 @@ static inline uint64_t tn__mul_sat(uint64_t a, uint64_t b) {
     return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
 }
 
-/* --- memory: everything goes through the context's one allocator --- */
+/* --- memory: all of it is allocated by the one function of the context --- */
 
 /* Copies the fields that the caller gave over the defaults in `options` [size]. Both structs begin
  * with struct_size. If the caller was compiled with fewer fields, the others keep their defaults.
@@ -106,10 +107,11 @@ tn_context tn__context(const tn_context *context);
 void *tn__alloc(const tn_context *context, size_t size);
 /* returns zeroed memory; checks that count * item does not overflow */
 void *tn__alloc_array(const tn_context *context, size_t count, size_t item);
-/* `size` must be the size that was allocated */
+/* Frees a block. `size` must be the size with which the block was allocated. */
 void tn__free(const tn_context *context, void *pointer, size_t size);
 /* Changes the size of a block as realloc does. If memory is exhausted, it returns NULL, and the old
- * block remains. Sizes must be above 0. */
+ * block remains. `pointer` NULL with size 0 allocates a new block, and the new size 0 frees the
+ * block. */
 void *tn__resize(const tn_context *context, void *pointer, size_t old_size, size_t new_size);
 
 /* Grows *data, a pointer to an array of items of `item` bytes, to at least `need` items; the
@@ -184,7 +186,7 @@ void tn__text_utf8(tn__text *text, const char *string);
  * UTF-8 become U+FFFD. */
 void tn__text_json(tn__text *text, const char *string);
 /* Appends a string for text and attributes of HTML and SVG: escapes & < > " '. Bytes that are not
- * valid UTF-8 become U+FFFD. */
+ * valid UTF-8, and characters that XML does not allow, become U+FFFD. */
 void tn__text_xml(tn__text *text, const char *string);
 
 /* --- files --- */
@@ -233,12 +235,14 @@ bool tn__file_where(const tn__file *file, const void *bytes, uint64_t size, cons
  * always either the old file or the complete new one. The path "-" writes to standard output; a
  * path that is not a regular file (a pipe, /dev/null) is written directly. */
 tn_status tn__file_write(const char *path, const void *bytes, size_t size, tn_error *error);
-/* Writes a file as tn__file_write does, with these permissions (mode); 0: the usual permissions. */
+/* Writes a temporary file, flushes it to the disk, and renames it to `path`, whatever was there
+ * before. The file gets these permissions (mode); 0: the usual permissions. */
 tn_status tn__file_write_new(const char *path, uint32_t mode, const void *bytes, size_t size,
                              tn_error *error);
 /* Returns the permissions (mode) of a file; 0 if there is no file at this path. */
 uint32_t tn__file_mode(const char *path);
-bool tn__has_suffix(const char *path, const char *suffix); /* compares without regard to case */
+/* whether `path` ends in `suffix`; compares without regard to case */
+bool tn__has_suffix(const char *path, const char *suffix);
 
 /* A file that gets its name only when it is complete (new_file.c). The caller writes to
  * `descriptor`, and flushes it to the disk. */
@@ -249,10 +253,11 @@ typedef struct tn__new_file {
     size_t room;
     bool named;
 } tn__new_file;
-/* returns false on failure, with the reason in errno */
+/* creates the unfinished file for `path`; returns false on failure, with the reason in errno */
 bool tn__new_file_open(tn__new_file *part, const char *path);
+/* gives the file its name; the file is closed, even on failure */
 bool tn__new_file_keep(tn__new_file *part,
-                       /* gives the file its name; the file is closed, even on failure */
+                       /* whether a file that has this name already may be replaced */
                        bool replace);
 void tn__new_file_drop(tn__new_file *part); /* closes and removes the file */
 /* Removes all unfinished files of this process. For a signal handler that ends the process. */
@@ -302,7 +307,7 @@ bool tn__sort_items(const tn_context *context, tn__sort_item *items, size_t coun
 /* Maps a time to a key with the same order. */
 static inline uint64_t tn__sort_key(int64_t time) { return (uint64_t)time ^ (uint64_t)1 << 63; }
 
-/* --- random, clock --- */
+/* --- random numbers, the clock, hashes --- */
 typedef struct tn__random {
     uint64_t state;
 } tn__random;

@@ -42,7 +42,7 @@ static int beneath_folder(const char *path) {
     return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* --- the walk --- */
+/* --- resolving a name component by component --- */
 
 typedef struct beneath_walk {
     /* the open folders of the components so far; the first one belongs to the caller */
@@ -90,8 +90,8 @@ static int beneath_up(beneath_walk *walk) {
     return 0;
 }
 
-/* Resolves one component. Returns true if more components follow; otherwise *opened is the result,
- * a descriptor or -1. */
+/* Resolves one component. Returns true at the end of the walk; *opened is then the result, a
+ * descriptor, or -1 on failure. */
 static bool beneath_step(beneath_walk *walk, int flags, int *opened) {
     char component[NAME_MAX + 1];
     struct stat facts;

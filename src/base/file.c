@@ -48,9 +48,9 @@ static tn_status file_refuse_length(const char *path, uint64_t most, tn_error *e
     return tn__where(error, status, "%s", path);
 }
 
-/* Waits until a named pipe has a writer, or a device has data. Both were opened without waiting,
- * because a writer or data may never come, and the process would hang without a message. Returns
- * false if nothing came within FILE_WAIT_MS. */
+/* Waits a short time for the writer of a named pipe, or for data of a device. Both were opened
+ * without waiting, because a writer or data may never come, and the process would hang without a
+ * message. Returns false, without waiting, after FILE_WAIT_MS in all. */
 static bool file_await(int descriptor, int *waited_ms) {
     struct pollfd pipe = {.fd = descriptor, .events = POLLIN};
     if (*waited_ms >= FILE_WAIT_MS) return false;

@@ -61,7 +61,7 @@ void tn__new_file_abandon(void) {
     errno = reason;
 }
 
-/* --- making one --- */
+/* --- creating an unfinished file --- */
 
 static int part_open_nameless(const char *path) {
 #ifdef O_TMPFILE
@@ -80,8 +80,8 @@ static int part_open_nameless(const char *path) {
 #endif
 }
 
-/* Finds the next unused temporary name of this process. If *descriptor is -1, links the file `from`
- * to that name; otherwise creates a file with it. */
+/* Finds the next unused temporary name of this process. Links the file `from` to that name; if
+ * `from` is NULL, creates a file with that name instead and opens it. */
 static bool part_name_it(tn__new_file *part, const char *from) {
     for (int attempt = 0; attempt < PART_TRIES; attempt++) {
         snprintf(part->beside, part->room, "%s.%ld-%d.part", part->path, (long)getpid(), attempt);
@@ -119,15 +119,15 @@ bool tn__new_file_open(tn__new_file *part, const char *path) {
         errno = reason;
         return false;
     }
-    /* a failure does no harm: see tn__new_file_sweep */
+    /* locks the file for tn__new_file_sweep; a failure does no harm */
     (void)flock(part->descriptor, LOCK_EX | LOCK_NB);
     return true;
 }
 
-/* --- its name --- */
+/* --- giving a file its final name, or removing it --- */
 
-/* Links the file to its final name. Returns true if it now has this name, because no other file had
- * it. */
+/* Links a file without a name to its final name, and returns true. If another file has that name
+ * and `replace` is set, gives the file a temporary name instead and returns false. */
 static bool part_link(tn__new_file *part, bool replace, bool *failed) {
     char self[64];
     *failed = false;
@@ -146,7 +146,7 @@ bool tn__new_file_keep(tn__new_file *part, bool replace) {
         kept = link(part->beside, part->path) == 0;
         if (kept)
             (void)unlink(part->beside);
-        else if (errno == EPERM || errno == EOPNOTSUPP) /* this file system has no hard links */
+        else if (errno == EPERM || errno == EOPNOTSUPP) /* without hard links, renames the file */
             kept = rename(part->beside, part->path) == 0;
     }
     if (kept) {

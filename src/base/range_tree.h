@@ -11,7 +11,7 @@
 
 #include "base/base.h"
 
-/* --- numbers that change --- */
+/* --- a tree of numbers that change --- */
 
 typedef struct tn__range_tree {
     uint32_t width; /* number of leaves, a power of two */
@@ -48,7 +48,7 @@ uint32_t tn__range_tree_above(const tn__range_tree *tree, int64_t limit);
 void tn__range_tree_set(tn__range_tree *tree, uint32_t first, uint32_t size, const int64_t *values);
 void tn__range_tree_get(const tn__range_tree *tree, uint32_t first, uint32_t size, int64_t *values);
 
-/* --- numbers that stay: a tree of maximums in an array tree[2 * leaves] --- */
+/* --- a tree of maximums of numbers that do not change, in an array tree[2 * leaves] --- */
 
 /* Computes the inner nodes of a tree of maximums from its leaves, tree[leaves + k]. Then tree[1] is
  * the maximum of all leaves. Cost: O(leaves). */

@@ -144,7 +144,8 @@ static const char *text_entity(unsigned char c) {
         return "&quot;";
     case '\'':
         return "&#39;";
-    default: /* XML 1.0 allows no control characters, not even escaped ones */
+    /* control characters are replaced, because XML 1.0 does not allow them, not even escaped */
+    default:
         return (c < 0x20 && c != '\t' && c != '\n') || c == 0x7f ? TEXT_REPLACEMENT : NULL;
     }
 }
@@ -153,9 +154,9 @@ void tn__text_xml(tn__text *text, const char *string) {
     const unsigned char *plain = (const unsigned char *)string, *at = plain;
     while (*at != '\0') {
         size_t length = text_utf8(at);
-        /* XML 1.0 does not allow U+FFFE and U+FFFF */
+        /* U+FFFE and U+FFFF are replaced, because XML 1.0 does not allow them */
         if (length == 3 && at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe) length = 0;
-        /* the control characters U+0080 to U+009F */
+        /* whether the sequence is one of the control characters U+0080 to U+009F */
         bool is_c1 = at[0] == 0xc2 && length == 2 && at[1] <= 0x9f;
         const char *entity = length == 1            ? text_entity(*at)
                              : length == 0 || is_c1 ? TEXT_REPLACEMENT

@@ -36,9 +36,9 @@ static const units_row *units_find(const char *text) {
 
 __extension__ typedef unsigned __int128 units_wide;
 
-/* Multiplies a decimal number such as "1.5" with a unit, without floating point; a fraction has at
- * most 18 digits. A fraction of a byte is rounded down, so that a limit never exceeds the number
- * that was written. Plain bytes have no fraction. */
+/* Multiplies a decimal number such as "1.5" with a unit, without floating point. Digits that do not
+ * fit into 64 bits are refused. A fraction of a byte is rounded down, so that a limit never exceeds
+ * the number that was written. Plain bytes have no fraction. */
 static bool units_scale(const char *digits, size_t length, uint64_t unit, uint64_t *bytes) {
     uint64_t whole = 0, fraction = 0, power = 1;
     bool point = false;
@@ -119,7 +119,8 @@ const char *tn_size_format(uint64_t bytes, char text[TN_SIZE_TEXT_MAX]) {
 }
 
 bool tn__glob(const char *pattern, const char *text) {
-    /* the last star in the pattern, and the place in the text up to which it matches so far */
+    /* the position after the last star in the pattern, and the end of the text that this star
+     * matches so far; NULL: no star yet */
     const char *star = NULL, *retry = NULL;
     while (*text != '\0') {
         if (*pattern == '*') {

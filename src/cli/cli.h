@@ -49,7 +49,8 @@ extern FILE *cli_stdout, *cli_stderr;
 /* One of several uses of a command. It has its own help, such as `tenure estimate --help=llm`. */
 typedef struct cli_topic {
     const char *name, *about; /* `about` is one sentence without a full stop */
-    const char *options;  /* names of its options, such as "batch json", the most useful first */
+    /* names of the topic's options, such as "batch json", the most useful first */
+    const char *options;
     const char *examples; /* lines */
 } cli_topic;
 
@@ -82,8 +83,8 @@ typedef struct cli_list {
     const char *(*row)(uint32_t index);
     const char *key; /* name of the JSON member with an entry's detail */
     const char *(*detail)(uint32_t index);
-    /* writes the detail into the buffer `detail` of `room` bytes; if not NULL, it is used instead
-     * of the function `detail` */
+    /* Writes the detail of an entry into the buffer `detail` of `room` bytes. If this function is
+     * not NULL, it is used instead of the function `detail`. */
     const char *(*make)(uint32_t index, char *detail, size_t room);
 } cli_list;
 uint32_t cli_list_count(void);
@@ -289,8 +290,8 @@ void cli_progress_set(uint32_t mode);
 /* How progress is shown on standard error, by --progress and by what standard error is. */
 typedef enum cli_progress_form {
     CLI_PROGRESS_SILENT,
-    CLI_PROGRESS_BAR,  /* one line that is overwritten */
-    CLI_PROGRESS_LINES /* lines at growing intervals */
+    CLI_PROGRESS_BAR,  /* progress is one line that is overwritten */
+    CLI_PROGRESS_LINES /* progress is printed as lines, at growing intervals */
 } cli_progress_form;
 cli_progress_form cli_progress_shown(void);
 /* Returns the seconds from one line to the next, after `passed` seconds of work. */

@@ -44,8 +44,9 @@ static bool check_is_static(const tn_engine *engine, tn_tensor_id id) {
     return id != TN_NONE && tn_tensor_is_static(tn_graph_tensor(engine->executor.graph, id));
 }
 
-/* Checks that an instruction does not overwrite, encode or release static memory, which outlives
- * the run. The exception is fetched memory, which does not outlive the run. */
+/* Checks that an instruction does not overwrite static memory (as DECODE or RECV would) and does
+ * not swap it, because static memory outlives the run. Fetches are allowed, because fetched memory
+ * does not outlive the run. */
 static tn_status check_statics(const tn_engine *engine, uint32_t step) {
     const tn_instruction *it = &tn_program_instructions(engine->program)[step];
     const tn_opcode_facts *facts = tn_opcode_facts_of(it->opcode);

@@ -7,7 +7,7 @@
  */
 #include "engine/on_demand.h"
 
-/* --- set-up --- */
+/* --- creating, running, measuring and destroying an engine --- */
 
 static tn_status engine_check(const tn_engine *engine, const tn_layout *layout,
                               const tn_device *device) {
@@ -37,7 +37,8 @@ static tn_status engine_take_memory(tn_engine *engine, tn_device *device) {
     TN_TRY(tn__memory_take(&engine->memory, device, places->bytes, engine->statics.bytes, inside,
                            engine->executor.error));
     engine->places.arena = engine->memory.arena;
-    /* first accesses to pages would count as time of the operators */
+    /* with the option `warm`, writes to the whole arena now, so that the first accesses to its
+     * pages (page faults) do not count as time of the operators */
     if (engine->options.warm && places->bytes > 0)
         memset(engine->memory.arena, 0, (size_t)places->bytes);
     return TN_OK;
@@ -71,7 +72,8 @@ static tn_status engine_find_views(tn_engine *engine) {
             tn_view view = tn_op_view(graph, instructions[s].op, k);
             tn_operand *operand = &operands[op->outputs[k]];
             if (view.source == TN_NONE || operands[view.source].data == NULL) continue;
-            /* the operand is static, or an earlier step has defined it */
+            /* skips an operand that has an address already: it is static, or an earlier step has
+             * defined it */
             if (operand->data != NULL) continue;
             operand->data = (uint8_t *)operands[view.source].data + view.offset;
             engine->views[engine->view_count++] = (tn__bound){op->outputs[k], operand->data};
@@ -80,8 +82,8 @@ static tn_status engine_find_views(tn_engine *engine) {
     return TN_OK;
 }
 
-/* Bytes of host memory that may still be allocated after the buffers for swapped tensors.
- * UINT64_MAX means no limit. */
+/* Returns the bytes of host memory that may still be allocated: the host capacity without the
+ * buffers for swapped tensors. UINT64_MAX means no limit. */
 static uint64_t engine_host_left(const tn_engine *engine) {
     uint64_t capacity = engine->options.host_capacity, pool = engine->streams.host.size;
     if (capacity == 0) return UINT64_MAX;

@@ -43,14 +43,15 @@
 #include "memory/device/ranges.h"
 #include "program/program.h"
 
-/* --- flow.c: regions of If, Loop and Scan, their nesting, and the work at their beginning, after
- * each turn and at their end --- */
+/* --- flow.c: nesting of the regions (instructions of a block) of If, Loop and Scan, and the work
+ * at the beginning of such an operator, after each of its iterations and at its end --- */
 
 /* An operator with blocks (If, Loop or Scan) and the state of its execution. */
 typedef struct tn__control {
     tn_op_id op;
-    /* `own`: step of the operator's APPLY. `entry`: first step of its regions, the instructions of
-     * its blocks; equal to `own` if it has no regions. */
+    /* `own`: the step of the instruction (opcode APPLY) that runs the operator itself. `entry`:
+     * first step of its regions, the instructions of its blocks; equal to `own` if it has no
+     * regions. */
     uint32_t own, entry;
     uint32_t first_region, region_count;
     /* for an If: the region (instructions of a block) of the branch that was taken; TN_NONE: no
@@ -96,7 +97,8 @@ tn_status tn__control_begin(tn__flow *flow, uint32_t control, uint32_t *region);
 tn_status tn__control_turn(tn__flow *flow, uint32_t control, bool *again);
 tn_status tn__control_end(tn__flow *flow, uint32_t control);
 
-/* --- encode.c: encoded forms, and tensors that turn out too large for their form --- */
+/* --- encode.c: tensors stored in an encoded form, and those that turn out too large for the
+ * planned size of their form --- */
 
 /* Host memory for one tensor that was too large for its encoded form. */
 typedef struct tn__spill {
@@ -147,7 +149,8 @@ void tn__forms_start(tn__forms *forms);   /* resets the state at the beginning o
  * the host memory), and the errors of the codecs. */
 tn_status tn__forms_code(tn__forms *forms, const tn_instruction *it);
 
-/* --- places.c: at the offsets of a layout, or at addresses that a pool chooses --- */
+/* --- places.c: where the buffers are: at the offsets of a layout, or at addresses that a pool
+ * chooses --- */
 
 typedef struct tn__held { /* a range of bytes of the arena */
     uint64_t lo, hi;
@@ -204,7 +207,7 @@ static inline uint64_t tn__places_of(const tn__places *places, const tn_life *li
     return places->offset[life->body] + life->delta;
 }
 
-/* --- trace_events.c: events for the trace; without a trace every function here does nothing --- */
+/* --- trace_events.c: records events in a trace; without a trace the functions do nothing --- */
 
 typedef struct tn__tell {
     tn_trace *trace; /* records events; NULL: no events are recorded */
@@ -224,7 +227,8 @@ void tn__tell_step(tn__tell *tell, uint32_t step, double start_s, uint64_t bytes
  * gives the buffer its name; NULL: it has no live range. */
 void tn__tell_block(tn__tell *tell, uint32_t step, tn_body_id body, const tn_life *life,
                     bool frees);
-/* Records a block of static memory. `tell` points to a tn__tell. */
+/* Records a block of static memory in the trace. `tell` must point to a tn__tell, the recorder of
+ * events. */
 void tn__tell_static(void *tell, tn_tensor_id tensor, uint64_t bytes);
 
 /* --- io.c: copies the caller's arrays to and from operands, over the device's stream --- */
@@ -374,12 +378,12 @@ typedef struct tn__host {
 typedef struct tn__stream_item {
     uint32_t step;
     uint32_t stream; /* the stream that runs the instruction; 0: the calling thread runs it */
-    /* index of an instruction on another stream that must end before this one starts; TN_NONE:
-     * none */
+    /* index of an item (an instruction without a kernel) on another stream that must end before
+     * this one starts; TN_NONE: no such item */
     uint32_t after;
     bool copies, talks, fetches;
     tn_fence *fence; /* fence that is passed when the instruction has ended; NULL for stream 0 */
-    /* a pointer to the owner of this item, because functions that a stream calls get only the
+    /* the tn__streams that contains this item, because functions that a stream calls get only the
      * item */
     struct tn__streams *streams;
     uint8_t *data, *other; /* addresses on the device, as kernels on the device use them */
@@ -431,7 +435,7 @@ tn_status tn__streams_make(tn__streams *streams, const tn_program *program,
                            tn__arena *arena);
 /* waits for unfinished copies and messages, then releases memory; accepts a struct of zeros */
 void tn__streams_release(tn__streams *streams);
-void tn__streams_start(tn__streams *streams); /* resets all streams at the beginning of a run */
+void tn__streams_start(tn__streams *streams); /* resets all counters at the beginning of a run */
 
 /* Whether a step runs asynchronously. If it does, it is only queued at its position in the list,
  * and the trace records its end later. */
@@ -453,7 +457,7 @@ tn_status tn__streams_talk(tn__streams *streams, uint32_t step);
  * first stream that failed. */
 tn_status tn__streams_finish(tn__streams *streams, tn_error *error);
 
-/* --- rank_messages.c: other ranks --- */
+/* --- rank_messages.c: instructions that exchange data with other ranks --- */
 
 /* Checks that `exchange` supports an instruction for other ranks. NULL supports none. Errors:
  * E_UNSUPPORTED, E_INVALID. */
@@ -467,7 +471,7 @@ tn_status tn__talk(void *item, tn_error *error);
 /* returns the time of all messages in the last run, in seconds */
 double tn__talk_seconds(const tn__streams *streams);
 
-/* --- bytes that are being copied --- */
+/* --- copies and messages that have not ended yet --- */
 
 /* Returns an item (a copy or message in progress) that still reads or writes one of the given
  * bytes; TN_NONE: there is none. `data` is an address as kernels use it. */
@@ -512,7 +516,8 @@ typedef struct tn__spans {
 
 tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, tn__streams *streams,
                          bool poison, tn__arena *arena, tn_error *error);
-/* marks all bytes as free at the beginning of a run, before step 0 */
+/* Marks all bytes of the arena as free, except static memory, at the beginning of a run, before
+ * step 0. Does nothing without the option tn_engine_options.poison. */
 void tn__spans_start(tn__spans *spans);
 /* Marks bytes of the arena as free or occupied when the run goes from step `from` to step `to`,
  * which need not follow it. `from` is TN_NONE before the first step. */
@@ -521,13 +526,13 @@ tn_status tn__spans_move(tn__spans *spans, uint32_t from, uint32_t to, tn_error 
  * Does nothing without the option tn_engine_options.poison. */
 tn_status tn__spans_around(const tn__spans *spans, uint64_t lo, uint64_t bytes, const char *name,
                            tn_error *error);
-/* marks all bytes as free; called after a run, whether it succeeded or not */
+/* ends the live ranges that have not ended; called after a run, whether it succeeded or not */
 void tn__spans_finish(tn__spans *spans);
 /* Checks that no free byte of the arena was written (a stray write); called when all copies have
  * ended. Does nothing without the option tn_engine_options.poison. */
 tn_status tn__spans_check(tn__spans *spans, tn_error *error);
 
-/* --- the engine --- */
+/* --- the engine: its state, and the functions that need all of it --- */
 
 struct tn_engine {
     tn_context context;
@@ -568,8 +573,8 @@ tn_status tn__engine_check(const tn_engine *engine);
 tn_status tn__engine_steps(tn_engine *engine);
 tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t step);
 
-/* encode.c: counts the zeros in the outputs that the operator has just written, and updates
- * options.zeros with their shares. */
+/* encode.c: counts the zeros in the outputs that the operator has just written. options.zeros keeps
+ * the smallest share of zeros of each tensor. */
 void tn__engine_count_zeros(const tn_engine *engine, tn_op_id id);
 
 /* weights.c: lists the operators and blocks that read static tensors. The lists are allocated from

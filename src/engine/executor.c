@@ -12,7 +12,7 @@
  * Cost: a few microseconds for each operator with such outputs.
  */
 
-/* an input with more elements is not read when the extents of outputs are computed */
+/* inputs with more elements than this are not read when the extents of outputs are computed */
 #define RESHAPE_VALUES 1024u
 /* bytes of the memory in which the small graph, and the copied data of its inputs, are allocated */
 #define RESHAPE_SCRATCH (UINT64_C(1) << 20)
@@ -187,9 +187,9 @@ static tn_status executor_reshape(tn__executor *executor, tn_op_id id) {
     return status;
 }
 
-/* --- operands and the call --- */
+/* --- addresses of operands, and calls of kernels --- */
 
-/* the first tables of operands have space for this many */
+/* number of operands for which the first tables have space */
 #define EXECUTOR_LEAST 8u
 
 void tn__executor_open(tn__executor *executor, const tn_context *context, const tn_graph *graph) {

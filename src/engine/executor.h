@@ -55,7 +55,7 @@ void tn__executor_reset(tn__executor *executor);
 /* Runs an operator on its operands at their current addresses.
  *
  * packed     NULL, or an array with an entry for each input: the address of the input in a packed
- * form that only the kernel reads, or NULL for an input that is at its operand's address
+ *            form that only the kernel reads, or NULL for an input that is at its operand's address
  * workspace  prepared->workspace bytes, aligned to 64
  *
  * For outputs with upper bounds in the graph, the operands get the current extents.

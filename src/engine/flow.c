@@ -119,7 +119,7 @@ static const tn_block *control_block(const tn__flow *flow, uint32_t region) {
     return tn_graph_block(flow->graph, flow->regions[region].block);
 }
 
-/* --- copies with their extents --- */
+/* --- copies of tensors together with their extents; the results of an If --- */
 
 static tn_status control_shape(tn__flow *flow, tn_tensor_id to, const int64_t *shape,
                                uint32_t rank) {
@@ -169,7 +169,7 @@ static tn_status control_branch_results(tn__flow *flow, const tn__control *contr
     return TN_OK;
 }
 
-/* --- Loop and Scan --- */
+/* --- iterations of Loop and Scan --- */
 
 /* How the operands of a Loop or Scan correspond to those of its block. */
 typedef struct control_loop {
@@ -428,7 +428,7 @@ static tn_status control_loop_results(tn__flow *flow, const tn__control *control
     return TN_OK;
 }
 
-/* --- calls of walk.c --- */
+/* --- functions that the loop over the instructions (walk.c) calls --- */
 
 static bool control_repeats(const tn__flow *flow, const tn__control *control) {
     return flow->regions[control->first_region].repeats;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* --- memory of the device --- */
+/* --- memory of the device, and copies between it and the caller's arrays --- */
 
 tn_status tn__memory_take(tn__device_memory *memory, tn_device *device, uint64_t arena_bytes,
                           uint64_t static_bytes, bool inside, tn_error *error) {

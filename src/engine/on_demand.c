@@ -97,7 +97,7 @@ static tn_status demand_make_tables(tn__on_demand *it, tn__arena *arena, tn_erro
     return TN_OK;
 }
 
-/* --- what the run needs at least --- */
+/* --- the smallest pool with which a run is possible --- */
 
 static const char *demand_name(const tn__on_demand *it, tn_body_id body) {
     const tn_life *life = tn__places_life(&it->engine->places, body);
@@ -336,7 +336,7 @@ static tn_status demand_bring(tn__on_demand *it, tn_body_id body, tn_error *erro
     }
 }
 
-/* --- in the walk --- */
+/* --- functions that a run calls at its beginning, at each step and at its end --- */
 
 void tn__on_demand_start(tn__on_demand *it) {
     if (it == NULL) return;

@@ -51,17 +51,20 @@ typedef struct tn__on_demand {
  * more than the pool; the message names its operator and largest buffers), E_INVALID (no pool, or
  * poison), E_UNSUPPORTED (control flow, several streams), E_NO_MEMORY. */
 tn_status tn__on_demand_make(tn_engine *engine);
-void tn__on_demand_release(tn_engine *engine); /* accepts an engine without passive mode */
+/* releases the state of passive mode; accepts an engine without passive mode */
+void tn__on_demand_release(tn_engine *engine);
 
 /* The next four functions do nothing if `it` is NULL (an engine without passive mode). */
-void tn__on_demand_start(tn__on_demand *it); /* call when a run begins */
-/* call before the live ranges of a step begin and end */
+void tn__on_demand_start(tn__on_demand *it); /* resets counters and clock; call when a run begins */
+/* records the accesses of a step; call before the live ranges of the step begin and end */
 void tn__on_demand_arrive(tn__on_demand *it, uint32_t step);
-/* call after the live ranges of a step began: brings its buffers back */
+/* Puts all buffers that the current step accesses into the arena, if need be from copies on the
+ * host. Call after the live ranges of the step began. */
 tn_status tn__on_demand_enter(tn__on_demand *it);
-void tn__on_demand_finish(tn__on_demand *it); /* call after the last step */
+/* records the time of the end; call after the last step */
+void tn__on_demand_finish(tn__on_demand *it);
 
-/* call when a live range begins in a buffer */
+/* Call when a live range begins in a buffer. Marks it as live, but outside the arena. */
 void tn__on_demand_begin(tn__on_demand *it, tn_body_id body);
 /* Call when a live range ends. Frees the buffer's bytes in the arena or on the host. */
 tn_status tn__on_demand_end(tn__on_demand *it, tn_body_id body, tn_error *error);

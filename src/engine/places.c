@@ -68,7 +68,7 @@ void tn__places_keep(tn__places *places, tn_body_id body) {
         (tn__held){places->offset[body], places->offset[body] + size};
 }
 
-/* --- a pool instead of a plan --- */
+/* --- buffers whose addresses a pool chooses during the run --- */
 
 static tn_status places_tag(tn__places *places, tn_error *error) {
     const tn_graph *graph = places_graph(places);

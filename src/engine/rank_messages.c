@@ -19,7 +19,8 @@ static tn_status talk_check_parts(const tn_exchange *exchange, const tn_instruct
     bool gathers = it->opcode == TN_GATHER;
     uint64_t whole = gathers && other != NULL ? other->bytes : tensor->bytes;
     uint64_t part = other == NULL ? whole / members : gathers ? tensor->bytes : other->bytes;
-    /* a sum needs whole elements, so a part must be a multiple of this size */
+    /* bytes of an element. SCATTER sums whole elements, so the part of each rank must be a multiple
+     * of this size */
     uint64_t unit = tn_dtype_bits(tensor->dtype) / 8;
     bool cut = it->opcode == TN_SCATTER && unit > 1 && part % unit != 0;
     if (tn__mul_sat(part, members) == whole && !cut) return TN_OK;

@@ -99,7 +99,7 @@ tn_status tn__spans_make(tn__spans *spans, tn__places *places, tn__tell *tell, t
     return TN_OK;
 }
 
-/* --- one span --- */
+/* --- checks when a span (bytes that a buffer occupies for some steps) begins --- */
 
 static void spans_tell(const tn__spans *spans, uint32_t step, tn_body_id body, bool frees) {
     tn__tell_block(spans->tell, step, body, tn__places_life(spans->places, body), frees);
@@ -130,7 +130,7 @@ static tn_status spans_begin_poison(tn__spans *spans, const tn__step_span *span,
     return TN_OK;
 }
 
-/* --- bytes that are being copied --- */
+/* --- spans that end while a copy still uses their bytes --- */
 
 static const uint8_t *spans_data(const tn__spans *spans, const tn__step_span *span) {
     return spans->places->arena + spans->places->offset[span->body] + span->lo;
@@ -183,13 +183,14 @@ static tn_status spans_take_late(tn__spans *spans, const tn__step_span *span, ui
     return TN_OK;
 }
 
-/* --- begin and end --- */
+/* --- the beginning and the end of a span --- */
 
 static tn_status spans_begin(tn__spans *spans, tn__step_span *span, uint32_t step,
                              tn_error *error) {
     TN_TRY(spans_take_late(spans, span, step, error));
     if (spans->places->on_demand != NULL) {
-        tn__on_demand_begin(spans->places->on_demand, span->body); /* gets its bytes later */
+        /* in passive mode, the buffer gets its bytes later, when the step accesses it */
+        tn__on_demand_begin(spans->places->on_demand, span->body);
     } else if (spans->places->pool != NULL) {
         tn_allocation block;
         tn_pool_request request = {.size = span->hi, .tag = spans->places->tag[span->body]};
@@ -238,7 +239,7 @@ static void spans_pass_on(tn__spans *spans, const tn__step_span *ends,
     if (lo < hi) memset(spans->owned + base + lo, SPANS_PASSED_ON, hi - lo);
 }
 
-/* --- from step to step --- */
+/* --- the spans that begin and end when the run goes from one step to another --- */
 
 /* Moves to the following step: marks bytes as free or occupied for the buffers that end or begin
  * there. */

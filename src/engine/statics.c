@@ -69,7 +69,7 @@ bool tn__statics_is_leaf(const tn__statics *statics, tn_tensor_id base) {
     return tensor->producer == TN_NONE || tensor->value != NULL;
 }
 
-/* --- tensors that are needed --- */
+/* --- finding the static tensors that a program needs --- */
 
 /* an entry of the stack: an operator, and the next of the operator's inputs to visit */
 typedef struct statics_item {
@@ -292,7 +292,7 @@ void tn__statics_release(tn__statics *statics) {
     *statics = (tn__statics){0};
 }
 
-/* --- its blocks --- */
+/* --- iteration over the blocks of static memory --- */
 
 bool tn__statics_next(const tn__statics *statics, tn__static_cursor *at, tn__static_place *place) {
     while (at->tensor < tn_graph_tensor_count(statics->graph)) {

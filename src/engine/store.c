@@ -20,7 +20,7 @@
 #define STORE_ALIGNMENT 4096u /* alignment of the forms in the temporary file: a page */
 #define STORE_FORMED 0u       /* index of the temporary file in tn__store.files */
 
-/* --- fetched tensors --- */
+/* --- the list of fetched tensors --- */
 
 static tn_status store_list(tn__store *store, const tn_program *program, tn__arena *arena,
                             tn_error *error) {
@@ -47,7 +47,7 @@ static const char *store_name(const tn__store *store, const tn__stored *stored) 
     return tn_graph_tensor(store->graph, stored->tensor)->name;
 }
 
-/* --- places in files --- */
+/* --- the file range of each fetched tensor --- */
 
 static tn_status store_open(tn__store *store, const char *path, uint32_t *index, tn_error *error) {
     for (uint32_t f = STORE_FORMED + 1; f < store->file_count; f++)
@@ -122,7 +122,7 @@ static tn_status store_places(tn__store *store, tn__statics *statics, tn_error *
     return TN_OK;
 }
 
-/* --- where kernels look for packed forms --- */
+/* --- the pointers through which kernels find packed forms of weights --- */
 
 static bool store_reads(const tn__store *store, const tn__statics *statics, tn_op_id op,
                         uint32_t input, tn__stored **stored) {
@@ -158,7 +158,7 @@ static tn_status store_slots(tn__store *store, const tn__statics *statics, tn__a
     return TN_OK;
 }
 
-/* --- forms that have to be made --- */
+/* --- the temporary file: data that no file of the model has in the needed form --- */
 
 /* Drops the pages of the finished data of a tensor from the process's memory. The data is in the
  * file, or in the page cache until the system has written it. */
@@ -266,7 +266,7 @@ tn_status tn__store_filled(tn__store *store, tn__statics *statics, tn_error *err
     return TN_OK;
 }
 
-/* --- in a run --- */
+/* --- fetches during a run --- */
 
 void tn__store_bind(const tn__store *store, const tn__stored *stored, uint8_t *place) {
     for (uint32_t i = 0; i < stored->count; i++) *store->slots[stored->first + i] = place;
@@ -290,7 +290,7 @@ tn_status tn__store_fetch(const tn__store *store, const tn__stored *stored, uint
     return TN_OK;
 }
 
-/* --- how fast weights can be read from their files --- */
+/* --- measuring how fast weights can be read from their files --- */
 
 #define STORAGE_PIECE ((uint64_t)16 << 20)
 #define STORAGE_STRETCH ((uint64_t)128 << 20)

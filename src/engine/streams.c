@@ -41,8 +41,9 @@ typedef struct tn__known {
     /* width x width entries: row[a * width + b] = s means that stream a knows that all steps of
      * stream b before step s have ended */
     uint32_t *row;
-    uint32_t *given;  /* [signals][width] */
-    uint32_t *called; /* [TN_OPCODE_COUNT][width] */
+    uint32_t *given; /* [signals][width] for each signal: the row of the stream that gave it */
+    /* [TN_OPCODE_COUNT][width] for each opcode: the row of the last blocking instruction */
+    uint32_t *called;
     /* for each step: the row of `given` that its signal fills; TN_NONE: it gives no signal */
     uint32_t *given_at;
     /* for each step: the step that gives the signal for which it waits; TN_NONE: it waits for
@@ -183,7 +184,7 @@ static tn_status swaps_copy(void *self, tn_error *error) {
     return TN_OK;
 }
 
-/* --- signals and their givers --- */
+/* --- which step gives the signal that a step waits for --- */
 
 static bool streams_swaps(const tn_instruction *it) {
     return (tn_opcode_facts_of(it->opcode)->flags & TN_USES_SLOT) != 0;
@@ -254,7 +255,7 @@ static void streams_index(tn__streams *streams, const uint32_t *giver) {
     }
 }
 
-/* --- the host's memory --- */
+/* --- host memory for swapped-out tensors --- */
 
 /* Makes the layout `given` the layout of the problem. Fails if it has another number of buffers, or
  * if the buffers overlap. */
@@ -314,7 +315,7 @@ static tn_status streams_take_host(tn__streams *streams, const tn_engine_options
     return TN_OK;
 }
 
-/* --- set-up --- */
+/* --- creating and releasing streams --- */
 
 static tn_status streams_open(tn__streams *streams) {
     tn_device *device = streams->memory->device;
@@ -390,7 +391,7 @@ void tn__streams_start(tn__streams *streams) {
     known_start(streams);
 }
 
-/* --- one item --- */
+/* --- functions that a stream calls: begin and end of an item, and its copy --- */
 
 static tn_status streams_began(void *self, tn_error *error) {
     tn__stream_item *item = self;
@@ -532,7 +533,7 @@ tn_status tn__streams_finish(tn__streams *streams, tn_error *error) {
     return first;
 }
 
-/* --- bytes that are being copied --- */
+/* --- copies and messages that have not ended yet --- */
 
 static bool streams_holds(const tn__stream_item *item, const uint8_t *data, uint64_t bytes) {
     if (!item->copies && !item->talks && !item->fetches) return false;

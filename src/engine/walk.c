@@ -29,7 +29,7 @@ tn_status tn__engine_where(const tn_engine *engine, tn_status status, uint32_t s
                      tn_opcode_name(it->opcode), name);
 }
 
-/* --- one step --- */
+/* --- running one instruction --- */
 
 static void walk_bind(tn_engine *engine, uint32_t step) {
     const tn__places *places = &engine->places;
@@ -37,7 +37,7 @@ static void walk_bind(tn_engine *engine, uint32_t step) {
     for (uint32_t i = places->life_at[step]; i < places->life_at[step + 1]; i++) {
         const tn_life *life = &lives[i];
         uint64_t at = tn__places_of(places, life);
-        /* the address of a static tensor never changes */
+        /* the address of a static tensor never changes, so it is not set here */
         if (life->tensor != TN_NONE && !life->is_static)
             engine->executor.operands[life->tensor].data = places->arena + at;
         if (life->bytes > 0 && at + life->bytes > engine->highest)
@@ -127,7 +127,7 @@ static uint64_t walk_moved(const tn_engine *engine, uint32_t step) {
     return across ? tn__operand_bytes(&engine->executor.operands[it->tensor]) : 0;
 }
 
-/* --- control flow --- */
+/* --- the order of steps: control flow --- */
 
 typedef struct walk_place {
     uint32_t step;

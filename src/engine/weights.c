@@ -24,7 +24,7 @@ tn_status tn__program_readers(const tn_program *program, tn__arena *arena, tn__r
     return TN_OK;
 }
 
-/* --- sizes, without an engine --- */
+/* --- size and blocks of static memory, computed without an engine --- */
 
 static tn_status weights_plan(const tn_program *program, const tn_kernels *kernels,
                               tn__arena *arena, tn__statics *statics) {
@@ -65,7 +65,7 @@ uint32_t tn_engine_static_blocks(const tn_program *program, const tn_kernels *ke
     return count;
 }
 
-/* --- in a pool: long-lived blocks, taken before the first run --- */
+/* --- static memory in a pool: one block each, allocated before the first run --- */
 
 tn_status tn__engine_make_pool(tn_engine *engine) {
     const tn_engine_options *options = &engine->options;
@@ -84,7 +84,7 @@ tn_status tn__engine_make_pool(tn_engine *engine) {
     return TN_OK;
 }
 
-/* --- in the arena: bodies of the problem, after all others, block by block --- */
+/* --- static memory in the arena: the last buffers of the layout, one for each block --- */
 
 static bool weights_agree(const tn__places *places, tn_body_id body,
                           const tn__static_place *place) {
@@ -111,7 +111,7 @@ tn_status tn__engine_place_statics(tn_engine *engine) {
             "the plan has other static memory than these kernels want");
 }
 
-/* --- data between runs --- */
+/* --- reading and writing static tensors between runs --- */
 
 static tn_status weights_find(const tn_engine *engine, tn_tensor_id id, const tn_tensor **tensor,
                               tn_error *error) {
@@ -197,7 +197,8 @@ typedef struct fetchable_state {
     const tn_graph *graph;
     const tn_kernels *kernels;
     const tn__statics *statics;
-    /* for each tensor: FETCHABLE_* flags, combined over all operators that read it */
+    /* for each tensor: FETCHABLE_* flags (how operators read it), combined over all operators that
+     * read it */
     uint8_t *read;
 } fetchable_state;
 

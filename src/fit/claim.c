@@ -38,8 +38,8 @@ const char *tn_techniques_text(uint32_t techniques, char text[TN_TECHNIQUES_TEXT
     return text;
 }
 
-/* TN_FIT_LOSSY counts as tried: lossy compression is compression with fewer limits, not another
- * technique. */
+/* Returns the techniques that no search of the answer tried. TN_FIT_LOSSY counts as tried, because
+ * lossy compression is no technique of its own: it is compression with fewer limits. */
 uint32_t tn_fit_answer_not_tried(const tn_fit_answer *answer) {
     uint32_t tried = TN_FIT_LOSSY, all = 0;
     for (size_t i = 0; i < CLAIM_WORDS; i++) all |= claim_words[i].technique;

@@ -26,8 +26,10 @@ typedef struct curve_tiles {
 /* Memory that the points of a curve refer to and that the answer does not own. */
 typedef struct curve_own {
     tn_context context;
-    tn_setup **setups;  /* [setup_count] compiled models with operators in tiles */
-    curve_tiles *tiles; /* [tile_count] in ascending order of bytes and descending order of time */
+    tn_setup **setups; /* [setup_count] compiled models with operators in tiles */
+    /* [tile_count] the useful ones of these models, in ascending order of bytes and descending
+     * order of time */
+    curve_tiles *tiles;
     uint32_t setup_count, tile_count, room;
 } curve_own;
 
@@ -35,7 +37,7 @@ typedef struct curve_points {
     tn__graph_frame *f;
     tn_fit_curve *curve;
     curve_own *own;
-    uint32_t asked; /* points */
+    uint32_t asked; /* number of points that the caller asked for */
 } curve_points;
 
 /* --- the whole graph --- */
@@ -91,7 +93,8 @@ static tn_status curve_solve(curve_points *job, const tn__candidate *side, uint6
     return tn__refusal_fail(&refusal, status, job->f->error);
 }
 
-/* Keeps a compiled model with tiles if it is faster than all those kept before. */
+/* Computes the bytes and the time of a compiled model with tiles, and keeps it if it is faster than
+ * all those kept before, which need fewer bytes. */
 static tn_status curve_add_tiles(curve_points *job, tn_setup *setup) {
     curve_own *own = job->own;
     curve_tiles tiles = {.it = {.setup = setup}};
@@ -128,8 +131,8 @@ static tn_status curve_make_tiles(curve_points *job) {
     return status;
 }
 
-/* Returns the fastest tiles within a budget; NULL if none are. Entries are sorted by ascending
- * bytes and descending time, so this is the last entry within the budget. */
+/* Returns the fastest compiled model with tiles within a budget; NULL if there is none. Entries are
+ * sorted by ascending bytes and descending time, so this is the last entry within the budget. */
 static const curve_tiles *curve_within(const curve_own *own, uint64_t budget) {
     const curve_tiles *best = NULL;
     for (uint32_t i = 0; i < own->tile_count && own->tiles[i].bytes <= budget; i++)
@@ -206,8 +209,8 @@ static tn_status curve_tile(curve_points *job) {
 
 /* --- the curve --- */
 
-/* Removes points with the budget of the previous point, and points for which a limit left no
- * program. */
+/* Removes each point with the same budget as the previous point, and points for which a limit left
+ * no program. */
 static void curve_compact(tn_fit_curve *curve) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < curve->count; i++) {

@@ -177,8 +177,8 @@ static bool graph_goes_on(const tn__graph_frame *f) {
 
 /* --- the unchanged graph --- */
 
-/* Plans the unchanged graph. The time limit does not apply, because every answer reports this
- * plan. */
+/* Plans the unchanged graph, computes its time if the request asks for times, and records its
+ * claim. The time limit does not apply, because every answer reports this plan. */
 tn_status tn__graph_whole(tn__graph_frame *f) {
     tn__candidate *it = &f->whole;
     double deadline = f->own->deadline;
@@ -229,14 +229,16 @@ static tn_status graph_fit_on(tn__graph_frame *f, tn__candidate *from, uint32_t 
     search.context = &f->own->context;
     if (search.allow == 0) search.pass = "none";
     if (f->own->deadline > 0) search.timeout_s = tn__graph_left(f);
-    /* these fractions of zeros are numbered by the tensors of the graph without tiles */
+    /* the measured fractions of zeros are numbered by the tensors of the graph without tiles, so a
+     * graph with tiles cannot use them */
     if (tn_setup_splits(from->setup) != NULL) search.zeros = NULL;
     options.fit = &search;
     *refusal = (tn__refusal){0};
     TN_TRY(tn__candidate_costs(f, from));
     tn_status status = tn__setup_search(from->setup, &options, tn__setup_ordered(from->setup),
                                         from->costs, &result, refusal, f->error);
-    /* the step is not reported while a hint is searched for */
+    /* answer->detail gets the sentence about the step that needs too much memory, but not from the
+     * search for a hint */
     if (graph_is_none(status) && f->own->hint_ends_at == 0)
         snprintf(f->answer->detail, sizeof f->answer->detail, "%s", refusal->step);
     if (result.program == NULL) {
@@ -308,7 +310,7 @@ static tn_status graph_program(tn__graph_frame *f, uint32_t allow) {
     return TN_OK;
 }
 
-/* --- operators in parts --- */
+/* --- operators in tiles --- */
 
 /* Estimates the time of a graph with tiles; called through tn__setup_timer.time. If the caller
  * gives no costs, the choices of tiles are compared by default rates, and only the chosen one is
@@ -350,7 +352,7 @@ static tn_status graph_cut(tn__graph_frame *f, tn__candidate *made) {
 static void graph_beside(const tn__graph_frame *f, tn__candidate *it) {
     it->result.plain_bytes = f->whole.result.bytes;
     if (f->whole.result.plain_time > 0) it->result.plain_time = f->whole.result.plain_time;
-    /* bounds were proved for whole operators only */
+    /* the lower bounds are set to 0, because they were proved for whole operators only */
     it->result.time_bound = it->result.bytes_bound = 0;
 }
 
@@ -377,7 +379,8 @@ static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
     tn__candidate cut = {0}, made = {0};
     tn__refusal refusal = {0};
     uint32_t techniques = allow & (TN__FIT_PROGRAM | TN_FIT_SPLIT);
-    /* without kernels, no static tensor is packed for one, so all may be split */
+    /* without kernels, static tensors keep the form that they have in the graph, so tiles cannot
+     * lower their bytes */
     bool as_they_are = tn_setup_kernels(f->whole.setup) == NULL;
     if (as_they_are && f->whole.fixed > f->search.budget) {
         graph_claim(f, techniques, TN_CLAIM_INFEASIBLE, "")->bytes_bound = f->whole.fixed;
@@ -395,12 +398,13 @@ static tn_status graph_split(tn__graph_frame *f, uint32_t allow) {
     if (status == TN_OK && tn__candidate_costs(f, &cut) == TN_E_UNSUPPORTED)
         return graph_split_untimed(f, &cut);
     if (status == TN_OK) status = graph_fit_on(f, &cut, techniques, &made, &refusal);
-    if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED; /* proved for the chosen tiles only */
+    /* the refusal was proved for the chosen tiles only, so it is no proof */
+    if (status == TN_E_INFEASIBLE) status = TN_E_EXHAUSTED;
     refusal.bound = 0;
     bool fails = status != TN_OK && status != TN_E_EXHAUSTED && status != TN_E_STOPPED;
     if (made.setup != NULL) {
         graph_beside(f, &made);
-        made.shares = false; /* `cut` is released below, so `made` owns the costs */
+        made.shares = false; /* `cut`, which is released below, hands the costs over to `made` */
         cut.shares = true;
     }
     if (!fails) graph_record_claim(f, techniques, status, &made, &refusal);
@@ -444,7 +448,8 @@ static tn_status graph_stream(tn__graph_frame *f, uint32_t allow) {
         tn__setup_streamed_from(f->whole.setup, &options, &made.setup, &refusal, f->error);
     bool fails = status != TN_OK && !graph_is_none(status) && status != TN_E_STOPPED;
     if (fails) return status;
-    /* the step is not reported while a hint is searched for */
+    /* answer->detail gets the sentence about the step that needs too much memory, but not from the
+     * search for a hint */
     if (status != TN_OK && refusal.step[0] != '\0' && f->own->hint_ends_at == 0)
         snprintf(f->answer->detail, sizeof f->answer->detail, "with streamed weights, %.230s",
                  refusal.step);
@@ -657,8 +662,9 @@ static tn_status graph_refuse(tn__graph_frame *f) {
     return tn__claim_fail(f->answer, status, ended, &f->own->outer, f->error);
 }
 
-/* Fits one rank of several: the compile stage FIT searches the program of all ranks, and divides it
- * afterwards. */
+/* Fits one rank of several with a single compiled model: the stage FIT searches the program of all
+ * ranks before the division, or, if the division arranges messages, the stage DIVIDE searches that
+ * of the rank. */
 static tn_status graph_divided(tn__graph_frame *f) {
     tn_setup_options options = f->options;
     tn_fit_options search = f->search;
@@ -758,7 +764,7 @@ tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fi
     f->search.struct_size = sizeof f->search;
     f->request.struct_size = sizeof f->request;
     if (f->request.storage_latency_s == 0) f->request.storage_latency_s = TN__READ_S;
-    /* looked up even if no pass will run, so that an unknown name is always an error */
+    /* the pass is looked up even if no pass will run, so that an unknown name is always an error */
     const tn_pass *pass;
     if (f->search.pass != NULL) {
         TN_TRY(tn__pass_find(f->search.pass, &pass, error));

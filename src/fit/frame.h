@@ -21,13 +21,13 @@
  * context. */
 typedef struct tn__graph_own {
     tn_context context, outer;
-    double deadline; /* a time of tn__clock_s; 0: no deadline */
+    double deadline; /* time at which the search must end, as tn__clock_s counts; 0: no limit */
     /* processor time (clock()) at which the search for a hint ends, so that hints do not depend on
      * the load of the machine; 0: no hint is being searched for */
     clock_t hint_ends_at;
     bool interrupted; /* the caller's progress function asked to stop */
-    /* reasons of claims; the additional last one is written if there are too many claims, and never
-     * read */
+    /* texts of the reasons in claims; the additional last element takes the reason if there are too
+     * many claims, and is never read */
     char why[TN_CLAIMS_MAX + 1][TN__WHY_TEXT];
     bool keeps; /* the pass is "none": the program may not be changed */
 } tn__graph_own;
@@ -55,7 +55,8 @@ typedef struct tn__graph_frame {
     tn_claim unwanted;
     tn__candidate best, least, whole;
     double costs_seconds;
-    /* where messages go; while a set of techniques is tried, a separate error (graph_set) */
+    /* receives messages; while one set of techniques is tried, graph_set puts a separate error
+     * here */
     tn_error *error;
 } tn__graph_frame;
 
@@ -68,7 +69,8 @@ tn_status tn__graph_begin(tn__graph_frame *f, const tn_graph *graph, const tn_fi
 tn_status tn__graph_zeros(tn__graph_frame *f);
 /* Returns the seconds until the time limit; after the limit, a small positive number. */
 double tn__graph_left(const tn__graph_frame *f);
-/* Plans the unchanged graph; its result is the first candidate. */
+/* Plans the unchanged graph as the first candidate, without a time limit, and records its claim.
+ * With the option `arena`, the budget is raised by the bytes of static memory. */
 tn_status tn__graph_whole(tn__graph_frame *f);
 /* Searches for a program within the budget; call it after tn__graph_whole. Moves the candidates to
  * the answer if the search fails. */

@@ -3,7 +3,7 @@
 #include "graph/derived.h"
 #include "graph/store.h"
 
-/* --- further tensors -------------------------------------------------------------------------- */
+/* --- graphs with additional tensors ----------------------------------------------------------- */
 
 /* Copies a table of the given graph and leaves space for more entries. */
 static bool extend_table(const tn_context *context, const void *given, size_t count, size_t more,
@@ -32,7 +32,7 @@ static bool extend_tables(tn_graph *made, const tn_graph *given, uint32_t more) 
     made->tensor_count = given->tensor_count;
     made->op_count = given->op_count;
     made->block_count = given->block_count;
-    /* the lists of a block are only read through its `view` */
+    /* the copy has no lists of its own: the lists of a block are read only through its `view` */
     for (uint32_t b = 0; b < made->block_count; b++) {
         tn__graph_block *block = &made->blocks[b];
         block->ops = NULL;
@@ -86,7 +86,7 @@ tn_status tn__graph_extend(const tn_graph *given, const tn__extra *extras, uint3
     return status;
 }
 
-/* --- forms that recompute operators ----------------------------------------------------------- */
+/* --- the graph of the operator types that recompute other operators --------------------------- */
 
 /* Makes a graph of the operators that are recomputed by another operator type (tn_op_form). Each
  * operand keeps its element type, extents and format. Cost: O(tensors + operators). */

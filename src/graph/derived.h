@@ -7,11 +7,12 @@
 
 #include "base/base.h"
 
-/* --- further tensors -------------------------------------------------------------------------- */
+/* --- graphs with additional tensors ----------------------------------------------------------- */
 
 typedef struct tn__extra {
     const char *name;
-    uint64_t bytes; /* number of elements; the element type is uint8 */
+    /* bytes of the additional tensor, that is, the number of its elements, which are uint8 */
+    uint64_t bytes;
 } tn__extra;
 
 /* Makes a copy of an inferred graph that keeps its ids and has `extras` after its tensors:
@@ -21,7 +22,7 @@ typedef struct tn__extra {
 tn_status tn__graph_extend(const tn_graph *given, const tn__extra *extras, uint32_t count,
                            tn_graph **extended, tn_error *error);
 
-/* --- forms that recompute operators ----------------------------------------------------------- */
+/* --- the graph of the operator types that recompute other operators --------------------------- */
 
 /* A graph of the operators that are recomputed by another operator type, made so that kernels and
  * costs can be found for them. Otherwise these operators exist only in programs. */
@@ -39,7 +40,7 @@ typedef struct tn__repeats {
  * Errors: E_NO_MEMORY, those of tn_graph_infer. Cost: O(tensors + operators). */
 tn_status tn__repeats_make(const tn_context *context, const tn_graph *graph, tn__repeats *repeats,
                            tn_error *error);
-void tn__repeats_release(tn__repeats *repeats); /* accepts a struct of zeros */
+void tn__repeats_release(tn__repeats *repeats); /* releases memory; accepts a struct of zeros */
 /* The operator of repeats->graph that recomputes `op`; TN_NONE: `op` recomputes itself, or is not
  * recomputed. */
 static inline tn_op_id tn__repeats_of(const tn__repeats *repeats, tn_op_id op) {

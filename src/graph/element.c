@@ -86,7 +86,7 @@ tn_status tn_tensor_size(tn_dtype dtype, tn_format format, uint32_t rank, const 
 tn_status tn_format_parse(const char *text, tn_format *format, tn_error *error) {
     tn_format parsed = {TN_ORDER_PLAIN, 0};
     if (!strcmp(text, "plain")) {
-        /* the default format */
+        /* "plain" is the default format, so `parsed` does not change */
     } else if (!strcmp(text, "nchw")) {
         parsed.order = TN_ORDER_NCHW;
     } else if (!strcmp(text, "nhwc")) {

@@ -1,7 +1,7 @@
 /* facts.c - facts about one operator: cost, views, in-place, workspace, and the time on a machine.
  *
- * The registry's entry answers. The checks that every answer must pass are here, so that no rule
- * has to repeat them. Nothing is allocated.
+ * The registry's entry for the operator answers. The checks that every answer must pass are here,
+ * so that no rule has to repeat them. Nothing is allocated.
  * Cost: O(inputs + outputs) and the rule's own.
  */
 #include "graph/attr.h"
@@ -9,11 +9,12 @@
 #include "graph/store.h"
 #include "graph/takes.h"
 
-/* --- answers of rules ------------------------------------------------------------------------- */
+/* --- questions about operators, and the checks of the answers that rules give ----------------- */
 
 static const tn_op_rule *facts_begin(const tn_graph *graph, tn_op_id op, tn_infer *infer) {
     const tn_op *at = &graph->ops[op];
-    /* the cast is safe: rules that answer questions do not write */
+    /* the cast removes const; this is safe, because a rule that answers a question does not write
+     * to the graph */
     *infer = (tn_infer){.graph = (tn_graph *)graph,
                         .op = at,
                         .id = op,
@@ -154,8 +155,9 @@ bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op) {
     return rule != NULL && !(rule->flags & once) && tn_op_changes(graph, op) == 0;
 }
 
-/* Whether the type `recompute_as` can recompute the operator: the old values of all changed inputs
- * are outputs that are present, and no attribute is an id of the operator's graph. */
+/* Whether the type `recompute_as` can recompute the operator: output 0 and the old values of all
+ * changed inputs, which are outputs, are present, and no attribute is an id of the operator's
+ * graph. */
 static bool facts_has_found(const tn_op *op, uint64_t changes) {
     for (uint32_t i = 0; i < op->attr_count; i++)
         if (op->attrs[i].type == TN_ATTR_TENSOR || op->attrs[i].type == TN_ATTR_BLOCK) return false;
@@ -228,9 +230,10 @@ bool tn_op_joins(const tn_graph *graph, tn_op_id op) {
     return true;
 }
 
-/* --- inputs that lie in an output --- */
+/* --- inputs that may lie inside an output before the operator runs; workspaces --- */
 
-/* Whether an input's bytes can lie in a bucket without conversion. */
+/* Whether the bytes of an input can lie in a bucket (one buffer with several tensors) without
+ * conversion. */
 static bool facts_fills(const tn_tensor *tensor, const tn_tensor *bucket) {
     return tensor && tn__shape_known(tensor) && facts_row_major(tensor) && tensor->repeat == 1 &&
            !(tensor->flags & TN_TENSOR_BOUND) && tensor->bytes != TN_SIZE_UNKNOWN &&
@@ -261,7 +264,7 @@ uint64_t tn_op_workspace(const tn_graph *graph, tn_op_id op) {
     return rule && rule->workspace ? rule->workspace(&infer) : 0;
 }
 
-/* --- time on a machine ------------------------------------------------------------------------ */
+/* --- the time of an operator on a machine ----------------------------------------------------- */
 
 /* Computes an operator's time from the rates of a machine. */
 

@@ -79,8 +79,8 @@ static tn_status graph_check_spec(const tn_graph *graph, const tn_tensor_spec *s
     return TN_OK;
 }
 
-/* Checks that a tensor's known values are as many as its extents say, and of the class of its
- * element type. Rules rely on both. */
+/* Checks that a tensor with known values has a known shape of as many elements, and that the values
+ * are integers or floating-point numbers as its element type says. Rules rely on both. */
 static tn_status graph_check_value(const tn_tensor_spec *spec, tn_error *error) {
     uint64_t count = 1;
     bool known = spec->rank != TN_RANK_UNKNOWN && (spec->shape || !spec->rank);
@@ -98,7 +98,8 @@ static tn_status graph_check_value(const tn_tensor_spec *spec, tn_error *error) 
 }
 
 /* Copies the rank and the shape of a spec into the graph's arena. If the spec has a rank but no
- * shape, every extent of the copy is unknown. */
+ * shape, every extent of the copy is unknown. If it has neither of them and no element type, the
+ * rank is unknown. */
 static bool graph_copy_shape(tn_graph *graph, const tn_tensor_spec *spec, uint32_t *rank,
                              const int64_t **shape) {
     *rank = spec->rank;
@@ -202,7 +203,8 @@ tn_status tn_graph_set_tensor(tn_graph *graph, tn_tensor_id id, const tn_tensor_
                               tn_error *error) {
     if (id >= graph->tensor_count) TN_FAIL(error, TN_E_INVALID, "there is no tensor %u", id);
     tn_tensor *tensor = &graph->tensors[id];
-    tn_tensor_spec copy = *spec; /* the tensor keeps its name and its block */
+    /* of the old specification, only name and block of the tensor stay */
+    tn_tensor_spec copy = *spec;
     copy.name = tensor->name;
     copy.block = tensor->block;
     TN_TRY(graph_check_spec(graph, &copy, error));
@@ -577,7 +579,8 @@ static void operators_assign_roles(tn_graph *graph, const tn_block *view) {
     }
 }
 
-/* Removes the roles input and output from tensors that are no longer in the main block's lists. */
+/* Removes the roles of the tensors in a block's lists, before other lists replace these: formal
+ * input and, in the main block, input and output of the graph. */
 static void operators_clear_roles(tn_graph *graph, tn_block_id block) {
     const tn_block *view = &graph->blocks[block].view;
     for (uint32_t i = 0; i < view->input_count; i++) {
@@ -607,7 +610,8 @@ tn_status tn_graph_set_block_io(tn_graph *graph, tn_block_id block, const tn_ten
         !tn__reserve(&graph->context, &to->outputs, &to->output_room, output_count,
                      sizeof *to->outputs))
         return tn__no_memory(error, "the inputs and outputs of a block");
-    to->view.inputs = to->inputs; /* the arrays that the old lists point to may have moved */
+    /* the view's pointers must be set again, because the arrays may have moved when they grew */
+    to->view.inputs = to->inputs;
     to->view.outputs = to->outputs;
     operators_clear_roles(graph, block);
     if (input_count) memcpy(to->inputs, inputs, input_count * sizeof *inputs);

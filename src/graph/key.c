@@ -105,7 +105,7 @@ static void key_attr(tn__text *key, const tn_graph *graph, const tn_attr *attr) 
     case TN_ATTR_TENSOR:
         key_tensor(key, tn_graph_tensor(graph, attr->tensor));
         break;
-    case TN_ATTR_BLOCK: /* no kernel runs an operator with blocks */
+    case TN_ATTR_BLOCK: /* operators with blocks never come here, because no kernel runs them */
         key_number(key, attr->block);
         break;
     }

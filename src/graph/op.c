@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- operands and outputs --------------------------------------------------------------------- */
+/* --- access to operands and outputs ----------------------------------------------------------- */
 
 /* --- reading --- */
 
@@ -86,7 +86,7 @@ static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
 const tn_value *tn__value(const tn_infer *infer, uint32_t index) {
     const tn_tensor *tensor = tn__input(infer, index);
     if (!tensor) return NULL;
-    /* the value is overwritten in a run, so it is only valid in the first run */
+    /* training updates this tensor, so its known value holds only before the first update */
     if (tensor->value && (tensor->flags & TN_TENSOR_UPDATED)) return NULL;
     if (tensor->value) return tensor->value;
     const tn_value *bound = op_bound(infer, index);
@@ -248,8 +248,8 @@ void tn__set_bound_axis(tn_infer *infer, uint32_t index, uint32_t axis) {
 
 void tn__set_bound(tn_infer *infer, uint32_t index) { op_mark_axes(infer, index, UINT64_MAX); }
 
-/* Stores values in the arena as the output's value. If a bound was read to compute them, they are a
- * bound: the lower one in the second run. */
+/* Stores values in the arena as the output's value. If they were computed from bounds, they are
+ * bounds too: upper bounds when the rule runs the first time, lower bounds the second time. */
 static tn_status op_set_value(tn_infer *infer, uint32_t index, const int64_t *ints,
                               const double *floats, uint32_t count) {
     tn_tensor *tensor = op_output(infer, index);

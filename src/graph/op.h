@@ -75,7 +75,8 @@ typedef struct tn__need {
 typedef enum tn__part_form {
     /* the operator for a part has the whole operator's attributes; only its operands differ */
     TN__FORM_SAME,
-    /* the attribute `pads` holds the padding of the need, so no padding is computed from extents */
+    /* the attribute `pads` holds the padding of the part (tn__need.before, tn__need.after), so no
+     * padding is computed from extents */
     TN__FORM_WINDOW,
     TN__FORM_EXTENTS, /* input 1 becomes the extents of the part's output (Reshape, Expand) */
     TN__FORM_BAND,    /* a window of TensorFlow Lite, where tn__band computes the padding */
@@ -219,17 +220,18 @@ enum {
     TN_RULE_RESHAPES = 1u << 11, /* the output has the input's elements in their order (Reshape) */
     /* the operator's outputs and operands may have the channels last (Relu) */
     TN_RULE_IMAGES = 1u << 12,
-    TN_RULE_ONCE = 1u << 13,        /* each block of the operator runs at most once (If) */
-    TN_RULE_FORMAT_VIEW = 1u << 15, /* the output is a view in every memory format (Part) */
-    TN_RULE_SPACED = 1u << 16,      /* output 0 is a bucket of the inputs (rules/bucket.h) */
+    TN_RULE_ONCE = 1u << 13, /* each block of the operator runs at most once (If) */
+    /* the output is a view whether the channels are first or last in memory (Part) */
+    TN_RULE_FORMAT_VIEW = 1u << 15,
+    TN_RULE_SPACED = 1u << 16,    /* output 0 is a bucket of the inputs (rules/bucket.h) */
     TN_RULE_RANKS_SUM = 1u << 17, /* output 0 must be summed over ranks afterwards (folder dist) */
     TN_RULE_RANKS_MAX = 1u << 18, /* the maximum of output 0 over ranks must be taken afterwards */
     /* output 0 is a rank's part of the sum of input 0 over ranks (folder dist) */
     TN_RULE_RANKS_PART = 1u << 19,
     TN_RULE_RANKS_WHOLE = 1u << 20, /* output 0 is the concatenation of the ranks' inputs 0 */
     TN_RULE_HOLDS = 1u << 14, /* the operator's inputs are live until all of its blocks are done */
-    /* Forms of convolutions and products, and operators that contain one, for passes that ask which
-     * operators are costly. */
+    /* Flags of convolutions and matrix products in any form, and of operators that contain one, for
+     * passes that ask which operators are costly. */
     TN_RULE_CONV_LIKE = 1u << 21,
     TN_RULE_MATMUL_LIKE = 1u << 22
 };
@@ -256,7 +258,7 @@ typedef struct tn_op_family {
 /* Finds the entry for an operator type; NULL for an unknown type. */
 const tn_op_rule *tn__op_rule(const char *domain, const char *type);
 
-/* --- queries, from every folder --- */
+/* --- questions about operators and tensors that all folders may ask --- */
 
 /* The entry for an operator of a graph, or NULL; O(1), without a search. */
 const tn_op_rule *tn__rule_of(const tn_graph *graph, tn_op_id id);

@@ -46,8 +46,8 @@ static inline uint64_t tn__work_added(uint64_t operations, uint64_t bytes,
     return tn__add_sat(operations, tn__mul_sat(bytes, byte_operations));
 }
 
-/* Whether the operator runs at all. False if it is folded, if all outputs are views of its
- * inputs, or if it has blocks (the operators inside run instead). */
+/* Whether the operator runs at all. False if it is folded, if all outputs are views of its inputs,
+ * if it lies in a block that never runs, or if it has blocks (the operators inside run instead). */
 bool tn__op_runs(const tn_graph *graph, tn_op_id op);
 /* The time of an operator in units; 0 for an operator that does not run. If no rule gives the
  * operations, only the bytes count; if the bytes are unknown (`known` false), only the operations.

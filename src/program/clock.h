@@ -16,7 +16,7 @@
  *     report/timeline/timeline_ranks.c    instructions of several ranks, with a clock for each
  *                                         rank; a call that several ranks take part in begins
  *                                         when all of them have reached it
- *     fit/budget/pass.c                   acts of a schedule, to compare schedules before they
+ *     fit/budget/pass.c                   actions of a schedule, to compare schedules before they
  *                                         are written as instructions
  *     fit/budget/weight_streaming.c       steps and file reads, to decide when each read begins,
  *                                         before there are instructions

@@ -69,7 +69,7 @@ static tn_status lower_push(lower_state *lower, tn_block_id block, tn_op_id owne
     if (!tn__reserve(context, &lower->frames, &lower->frame_room, lower->frame_count + 1,
                      sizeof *lower->frames) ||
         !tn__reserve(context, &lower->order, &lower->order_room, lower->order_count + count + 1,
-                     /* one extra element, so that an empty block has an address, too */
+                     /* 1 is added, so that the order of an empty block has an address, too */
                      sizeof *lower->order))
         return tn__no_memory(lower->error, "lowering");
     lower->frames[lower->frame_count++] = (lower_frame){.block = block,
@@ -112,7 +112,7 @@ static tn_status lower_pop(lower_state *lower) {
                         .block = frame.block,
                         .first = frame.first,
                         .last = (uint32_t)lower->program->count,
-                        .repeats = !once /* true also for an unknown number of iterations */};
+                        .repeats = !once /* also if the number of iterations is unknown */};
     return tn__program_add_region(lower->program, region, lower->error);
 }
 
@@ -156,9 +156,9 @@ static tn_status lower_run(lower_state *lower, uint8_t *done) {
     return lower_io(lower, TN_GET, block->outputs, block->output_count, done);
 }
 
-/* Keeps the proof that the order is optimal only if it holds for the program. The proof of one
- * block does not cover a program with nested blocks, nor fused concatenations, because the search
- * for an order does not count their savings. */
+/* Stores the order's name, and its peak and bound if they hold for the program. Numbers for one
+ * block hold neither for a program with nested blocks nor if operators run in parallel. Nor do they
+ * hold with fused concatenations, because the search for an order does not count their savings. */
 static void lower_note_order(const lower_state *lower) {
     bool counts = lower->block_count == 1 && !lower->task.memory.fuse_concat &&
                   lower->task.memory.parallel == TN_PARALLEL_SERIAL;

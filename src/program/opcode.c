@@ -55,7 +55,7 @@ uint64_t tn_codec_bytes(tn_codec codec, uint64_t count, uint64_t filled) {
         return tn__add_sat(16 + 2 * opcode_rows(count, 256), tn__mul_sat(filled, 5));
     case TN_CODEC_FLOAT16:
         return tn__mul_sat(count, 2);
-    case TN_CODEC_FLOAT10: /* three elements per 32-bit word */
+    case TN_CODEC_FLOAT10: /* a word of 32 bits holds three elements */
         return tn__mul_sat(opcode_rows(count, 3), 4);
     case TN_CODEC_FLOAT8:
         return count;

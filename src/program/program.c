@@ -58,7 +58,8 @@ static tn_status program_take(tn_program *made, const tn_instruction *instructio
 
 /* --- encoded forms --- */
 
-/* The bytes of an encoded form: the given number, or else the most that any data can need. */
+/* Checks an encoded form, and computes its bytes: the given number, or else the most that any data
+ * can need. */
 static tn_status program_form_bytes(const tn_graph *graph, const tn_encoded *form, uint64_t *bytes,
                                     tn_error *error) {
     if (form->tensor >= tn_graph_tensor_count(graph))

@@ -10,8 +10,8 @@
 struct tn_program {
     tn_context context;
     const tn_graph *graph;
-    /* copy of the graph with the encoded forms added, and then equal to `graph`; NULL if there are
-     * no encoded forms */
+    /* NULL: no encoded forms; otherwise a copy of the graph with the encoded forms added, to which
+     * `graph` points */
     tn_graph *own;
     tn_encoded *encoded; /* [encoded_count] encoded forms; they are the last tensors of the graph */
     uint32_t encoded_count;
@@ -34,7 +34,7 @@ static inline tn_tensor_id tn__program_first_encoded(const tn_program *program) 
     return tn_graph_tensor_count(program->graph) - program->encoded_count;
 }
 
-/* The input of an order: one block of a graph. */
+/* The input of an algorithm that orders operators: one block of a graph, and options. */
 typedef struct tn_order_task {
     const tn_graph *graph;
     tn_block_id block;

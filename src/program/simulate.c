@@ -22,7 +22,8 @@
 
 /* Computes how often each instruction runs.
  *
- *   durations  [instructions] of one run of each; a loop multiplies them by its turns
+ *   durations  [instructions] of one run of each; a loop multiplies them by its turns,
+ *              the number of its iterations
  *   turns      out [instructions]; 0: in a branch that is not taken
  *   guesses    out: operators with a branch or turns that are not known before the run
  *
@@ -382,7 +383,7 @@ static bool turns_branch(turns_state *s, uint32_t index) {
     uint32_t longest = index, others = 0;
     for (uint32_t r = 0; r < s->program->region_count; r++) {
         if (regions[r].op != regions[index].op) continue;
-        if (!s->done[r]) return false; /* only when the last branch is done are all times known */
+        if (!s->done[r]) return false; /* until the last branch is done, the longest is unknown */
         if (s->totals[r] > s->totals[longest] ||
             (s->totals[r] == s->totals[longest] && r < longest))
             longest = r;

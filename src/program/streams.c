@@ -16,7 +16,7 @@ typedef struct streams_state {
     const tn_program *from;
     const tn_program_streams_options *options;
     tn_error *error;
-    tn__arena arena; /* owns all arrays of this struct */
+    tn__arena arena; /* memory of all arrays of this struct */
     tn__order_model model;
     uint32_t count, width; /* number of instructions of the given program, and number of streams */
     uint32_t *node_of;     /* [operators] number of the operator's node in `model` */
@@ -130,8 +130,9 @@ static uint64_t streams_time(const tn_graph *graph, const uint64_t *times, tn_op
     return picoseconds < 9e18 ? (uint64_t)(picoseconds + 0.5) : (uint64_t)9e18;
 }
 
-/* Returns the stream on which the operator can start first. Of equal ones it takes the stream of
- * the last operator that this one follows, so that no signal is needed. */
+/* Returns the stream that the caller chose for the operator, otherwise the one on which it can
+ * start first. Of equal ones it takes the stream of the last operator that this one follows, so
+ * that no signal is needed. */
 static uint32_t streams_choose(const streams_state *s, tn_op_id op, uint64_t ready) {
     const uint32_t *given = s->options->stream_of;
     if (given != NULL && given[op] != TN_NONE) return given[op];
@@ -201,7 +202,7 @@ static tn_status streams_place(streams_state *s) {
     return TN_OK;
 }
 
-/* --- the call --- */
+/* --- making the new program --- */
 
 static tn_status streams_run(streams_state *s, tn_program **made) {
     const tn_graph *graph = tn_program_graph(s->from);
@@ -240,8 +241,9 @@ tn_status tn_program_on_streams(const tn_program *program,
 
 /* --- the report --- */
 
-/* Computes the time at which each instruction ends. It begins after the one before it on its
- * stream, and after the instruction whose signal it waits for. */
+/* Computes the time at which each instruction ends, and the times in the report. An instruction
+ * begins after the one before it on its stream, and after the instruction whose signal it waits
+ * for. */
 static void streams_time_all(const tn_program *program, const uint64_t *times, uint64_t *given,
                              tn_program_streams_report *report) {
     const tn_instruction *list = tn_program_instructions(program);

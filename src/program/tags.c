@@ -109,7 +109,8 @@ static tn_status tags_begin(tags_state *state, const tn_life *range) {
         .step = step, .op = tags_op(state, step), .tensor = range->tensor, .other = range->source};
     if (state->has_tag[buffer]) {
         event.kind = range->share == TN_SHARE_INPLACE ? TN_TAG_INPLACE : TN_TAG_VIEW;
-        /* an output of an If continues in the buffer of its live range in the other branch */
+        /* an output of an If continues in the buffer of its live range in the other branch, which
+         * is a live range of the same tensor */
         if (event.other == TN_NONE) event.other = range->tensor;
     } else if (facts->blocks == TN_BLOCKS_CALLER) {
         event.kind = TN_TAG_OUTSIDE;

@@ -82,7 +82,7 @@ static void reorder_sort(reorder_pairs *pairs) {
     pairs->count = kept;
 }
 
-/* --- whether the dump has what is needed --- */
+/* --- checking that the dump has what the search needs --- */
 
 static void reorder_judge(reorder_work *work) {
     const tn_foreign *foreign = work->foreign;
@@ -272,7 +272,7 @@ static tn_status reorder_items(reorder_work *work) {
     return TN_OK;
 }
 
-/* --- the model --- */
+/* --- filling the model of the search --- */
 
 /* sort key of items: the node that makes the item; items that always exist come first */
 typedef struct reorder_rank {
@@ -389,7 +389,7 @@ static bool reorder_fill_sums(reorder_work *work) {
     return true;
 }
 
-/* --- the search --- */
+/* --- searching for an order --- */
 
 static tn_status reorder_search(reorder_work *work, tn__foreign_order *answer) {
     const tn_context *context = &work->foreign->context;

@@ -15,7 +15,7 @@
 
 typedef struct tn_report_format {
     const char *name; /* name of the format for users: letters a to z */
-    /* suffix of its files, such as ".json"; "" if the output is printed and not written */
+    /* suffix of the format's files, such as ".json"; "" if the output is printed and not written */
     const char *suffix;
     const char *summary; /* description of the format in --help: one line, without a full stop */
     bool of_run; /* true: the format shows a run: the report has only a trace and an occupancy */
@@ -74,15 +74,16 @@ typedef struct tn__report_item {
     uint64_t lo, hi;     /* range of bytes of the buffer in which the item is drawn */
     int64_t first, last; /* the item is live in the steps [first, last) */
     uint32_t step;       /* index of the instruction that defines the item, or TN_NONE */
-    /* the item whose memory this item uses, as a view or as an in-place result; TN_NONE: it has its
-     * own memory */
+    /* the item of which this item uses the memory, as a view or as an in-place result; TN_NONE:
+     * this item has memory of its own */
     uint32_t source;
     tn_share share;
     bool whole; /* true if the item is a view of unknown position within [lo, hi) */
-    bool alias; /* true: its operator requires that it shares memory, so it cannot have its own */
+    /* true: the operator of the item requires that the item shares the memory of `source` */
+    bool alias;
     tn__role role; /* purpose of the item; valid if the scene has phases */
-    /* decision of a fit about the tensor, or about the tensor of which this is an encoded form;
-     * kept without a fit */
+    /* decision of a fit about the tensor, or about the tensor of which this one is an encoded form;
+     * TN_FATE_KEPT without a fit */
     tn_fate fate;
 } tn__report_item;
 
@@ -98,10 +99,10 @@ typedef struct tn__scene {
     uint32_t item_count;
     int64_t first, last; /* range of the time axis; with a model: [0, number of instructions) */
     uint64_t naive;      /* bytes that all buffers would need if no memory was reused */
-    tn_memory_summary summary;   /* facts of a model; zeroes for a problem */
+    tn_memory_summary summary;   /* totals of the memory of a model; zeroes for a problem */
     bool occurs[TN__KIND_COUNT]; /* [kind] whether any item has the kind */
     uint64_t total[TN__KIND_COUNT];
-    tn_fate_totals fates; /* facts of a fit; zeroes without one */
+    tn_fate_totals fates; /* totals of the decisions of a fit; zeroes without a fit */
     /* [steps] phase of each step of a training step: TN_PHASE_FORWARD, TN_PHASE_BACKWARD or
      * TN_PHASE_UPDATE; NULL: the program is no training step */
     uint8_t *phases;
@@ -139,7 +140,7 @@ typedef struct tn__uses {
  * + operands). */
 tn_status tn__uses_make(tn__scene *scene, tn__uses *uses, tn_error *error);
 
-/* --- scene.c: pieces and steps --- */
+/* --- pieces and steps (scene.c, curve.c); the verdict and the kernels as words (words.c) --- */
 
 /* Lists the pieces of all buffers that cannot be drawn as the rectangle of a single item, buffer by
  * buffer. These are buffers with several items or several pieces, or that are live longer than
@@ -203,7 +204,7 @@ typedef struct tn__holder {
 tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
                          tn_error *error);
 
-/* --- plan_facts.c: the same run with a caching pool --- */
+/* --- plan_facts.c: the bytes that a caching pool would reserve --- */
 
 /* --- run_events.c: transfers of a fit's program, and waiting for them --- */
 

@@ -14,12 +14,13 @@ typedef struct tn__html_page {
     tn__curve curve;
     tn__text fit;    /* JSON of a fit, rendered before the page because rendering it may fail */
     tn__names names; /* maps a string to its index in `strings` */
-    const char **strings; /* [string_count] */
+    const char **strings; /* [string_count] the strings, by number */
     size_t string_count, string_room;
     /* [item_count] name, type and shape of each item, as indices in `strings` */
     uint32_t *item_name, *item_type, *item_shape;
     uint32_t *item_note; /* [item_count] text of each item's mark, as an index in `strings` */
-    uint32_t *step_type, *step_name;      /* [step_count] */
+    /* [step_count] type and name of each step's operator, as indices in `strings` */
+    uint32_t *step_type, *step_name;
     uint32_t kind_number[TN__KIND_COUNT]; /* index of each kind in the list of kinds that occur */
     uint32_t role_number[TN__ROLE_COUNT]; /* index of each role in the list of roles that occur */
     tn__uses uses;                        /* the readers of the items of a model */

@@ -56,7 +56,7 @@ static void html_column(const tn__html_page *page, const char *name, size_t coun
     html_column_of(page, name, count, get, false);
 }
 
-/* --- a fit ------------------------------------------------------------------------------------ */
+/* --- the data of a fit ------------------------------------------------------------------------ */
 
 /* Writes the data of a fit for the page: decisions, actions on tensors with their steps, transfers,
  * and the curve of memory against time. page/fit.js and page/link.js read them.
@@ -172,7 +172,7 @@ static tn_status html_links(tn__scene *scene, tn__text *text, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the result --- */
+/* --- the result of a fit --- */
 
 static void html_answer(tn__text *text, const tn_report_fit *fit) {
     const tn_fit_result *it = fit->result;
@@ -312,7 +312,7 @@ static void html_steps(const tn__html_page *page) {
     tn__text_put(page->text, "]");
 }
 
-/* --- a plan as columns ------------------------------------------------------------------------ */
+/* --- the plan as columns of JSON -------------------------------------------------------------- */
 
 static const tn_body *html_body(const tn__html_page *page, size_t row) {
     return tn_problem_body(page->scene.report->problem, (tn_body_id)row);
@@ -356,7 +356,7 @@ static uint64_t html_flags(const tn__html_page *page, size_t row) {
     return (uint64_t)bounded | (uint64_t)item->whole << 1 | (uint64_t)item->alias << 2;
 }
 
-/* --- the data --- */
+/* --- the data of the page as a whole --- */
 
 static void html_numbers(const tn__html_page *page) {
     tn__text *text = page->text;

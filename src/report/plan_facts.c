@@ -2,7 +2,7 @@
 #include "report/plan_facts.h"
 #include "report/format.h"
 
-/* --- the same run with a caching pool --------------------------------------------------------- */
+/* --- the bytes that a caching pool would reserve ---------------------------------------------- */
 
 /* The memory that the run would take without a plan, if a caching pool like PyTorch's served every
  * block when it is requested. */

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* --- copies and waits ------------------------------------------------------------------------- */
+/* --- copies of a run, and waits for them ------------------------------------------------------ */
 
 /* Finds, in a trace, the copies to and from the host, and the times at which the main stream waits
  * for them.

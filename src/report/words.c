@@ -117,7 +117,7 @@ void tn__words_time(tn__text *text, const tn_report_fit *fit, uint64_t time) {
         tn__text_printf(text, "%.4g s", (double)time / (double)TN_COSTS_PER_S);
 }
 
-/* --- names in columns --- */
+/* --- names that fit into columns of a terminal --- */
 
 typedef struct words_glyph {
     uint32_t code;

@@ -25,7 +25,7 @@ struct tn_session {
     uint32_t input_count, output_count;
 };
 
-/* --- compiling and the engine --- */
+/* --- compiling a graph and opening its engine --- */
 
 /* All options with which the graph is compiled. */
 typedef struct session_asked {
@@ -158,7 +158,7 @@ tn_array *tn_session_find(tn_session *session, const char *name) {
     return NULL;
 }
 
-/* --- a model file --- */
+/* --- loading a model file --- */
 
 static tn_status session_read(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
                               uint64_t size, tn_error *error) {
@@ -192,7 +192,7 @@ static tn_status session_load(tn_session *session, const char *path,
     return TN_OK;
 }
 
-/* --- entry points --- */
+/* --- opening, running and closing a session --- */
 
 /* Opens a session for a graph, or for the file at `path` if `graph` is NULL. */
 static tn_status session_open(const tn_graph *graph, const char *path,

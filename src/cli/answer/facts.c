@@ -21,7 +21,7 @@ typedef struct facts_value {
     const char *word;
 } facts_value;
 
-/* --- the tables --- */
+/* --- looking up facts in the tables of facts --- */
 
 const cli_facts cli_range_facts = {.rows = (const cli_fact[]){CLI_FACTS_END}};
 
@@ -50,7 +50,7 @@ static bool facts_in_columns(const cli_answer *answer) {
     return answer->style == CLI_STYLE_TABLE && level->facts->columns && !level->silent;
 }
 
-/* --- the table --- */
+/* --- printing the table --- */
 
 /* Returns the number of columns before the row `until`; with `until` NULL, the number of all
  * columns. */
@@ -112,7 +112,8 @@ static void facts_end_line(cli_answer *answer) {
     facts_put_end(&answer->out);
 }
 
-static void facts_clear(tn__text *text) { text->size = 0; /* a failed allocation stays recorded */ }
+/* a failed allocation stays recorded in `text` */
+static void facts_clear(tn__text *text) { text->size = 0; }
 
 static void facts_begin_line(cli_answer *answer, const cli_fact *row) {
     facts_end_line(answer);
@@ -190,7 +191,7 @@ static void facts_print_columns(cli_answer *answer, const cli_facts *facts) {
     free(widths);
 }
 
-/* --- one fact --- */
+/* --- adding one fact --- */
 
 /* Prints a fraction in percent. A positive fraction below 0.1 % is printed as "< 0.1 %", so "0.0 %"
  * always means exactly zero. */
@@ -390,7 +391,7 @@ void cli_add_word_if(cli_answer *answer, const char *key, const char *word) {
         facts_end_line(answer);
 }
 
-/* --- words of one style --- */
+/* --- words that only one style prints --- */
 
 static void facts_vprintf(tn__text *text, const char *format, va_list values) {
     va_list again;
@@ -583,7 +584,7 @@ void cli_add_real_number(cli_answer *answer, double number) {
         tn__text_printf(text, "%.9g", number);
 }
 
-/* --- the answer --- */
+/* --- beginning and ending an answer --- */
 
 void cli_answer_begin_as(cli_answer *answer, const cli_facts *facts, cli_style style) {
     *answer = (cli_answer){.style = style};
@@ -632,7 +633,7 @@ const char *cli_members_text(const cli_answer *answer) {
     return answer->out.failed ? NULL : answer->out.data;
 }
 
-/* --- the members of all answers --- */
+/* --- listing the members of all answers --- */
 
 typedef struct facts_member {
     char name[FACTS_NAME];

@@ -406,7 +406,7 @@ void cli_pruned_add(cli_answer *answer, const cli_opened_model *opened) {
     cli_answer_close(answer);
 }
 
-/* --- a budget that was met; --check and --poison --- */
+/* --- how a budget was met; results of --check and --poison --- */
 
 /* Returns how many operators the program recomputes. Views are not counted, because they compute
  * nothing. */

@@ -83,7 +83,7 @@ void cli_engine_losses_add(cli_answer *answer, const tn_engine *engine);
 extern const cli_facts cli_pruned_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
 void cli_pruned_add(cli_answer *answer, const cli_opened_model *opened);
 
-/* --- a budget that was met; --check and --poison --- */
+/* --- how a budget was met; results of --check and --poison --- */
 
 /* cli_fitted_add adds how a budget was met; it does nothing if the program met it without a
  * change. */

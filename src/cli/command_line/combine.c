@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the rules --- */
+/* --- the table of rules --- */
 
 typedef enum combine_relation {
     COMBINE_NEEDS,     /* the option needs that at least one term of `others` holds */
@@ -246,7 +246,7 @@ static const combine_rule combine_rules[] = {
 
 typedef enum combine_truth { COMBINE_NO, COMBINE_YES, COMBINE_UNKNOWN } combine_truth;
 
-/* --- the check: options of the command line --- */
+/* --- the options of the command line --- */
 
 static struct { const char *name, *value; } combine_given[CLI_OPTIONS_MAX];
 static uint32_t combine_given_count;
@@ -283,7 +283,7 @@ void cli_condition_set(cli_condition condition, bool holds) {
     combine_holds[condition] = holds ? COMBINE_YES : COMBINE_NO;
 }
 
-/* --- the check: terms --- */
+/* --- the terms of a rule, and whether they hold --- */
 
 typedef struct combine_term {
     /* values: values of the option, separated by "|"; "" if any value will do */
@@ -417,7 +417,7 @@ static bool combine_has(const cli_options *options, const combine_term *term) {
     return term->condition < CLI_CONDITION_COUNT || combine_option(options, term) != NULL;
 }
 
-/* --- the check: texts --- */
+/* --- the message about a broken rule --- */
 
 /* Prints a term for a message, such as "--allow stream". With `given` true the value is the item on
  * the command line that makes the term true; else it is the value in the table of rules. */
@@ -515,7 +515,7 @@ static void combine_put_rule(tn__text *text, const cli_options *options, const c
     combine_put_advice(text, options, rule, count);
 }
 
-/* --- the check --- */
+/* --- checking the rules --- */
 
 static void combine_end(const cli_options *options, const combine_rule *rule,
                         const combine_term *term, const combine_term *broken) {
@@ -568,7 +568,7 @@ void cli_combine_check(const cli_command *command) {
     cli_options_release(&options);
 }
 
-/* --- the list of all rules --- */
+/* --- the list of all rules, for `tenure list combinations` --- */
 
 typedef struct combine_row {
     char *name, *text;

@@ -57,7 +57,7 @@ typedef enum cli_condition {
         CLI_CONDITION_COUNT
 } cli_condition;
 
-/* --- the check --- */
+/* --- checking the rules --- */
 
 void cli_combine_note(const char *option,
                       /* Records an option of the command line. Both strings must be static; `value`

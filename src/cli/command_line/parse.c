@@ -129,7 +129,7 @@ static error_t combine_parse(int key, char *value, struct argp_state *state) {
 }
 static const struct argp combine_argp = {.parser = combine_parse};
 
-/* --- unknown names --- */
+/* --- refusing unknown names of options --- */
 
 _Noreturn static void parse_no_memory(void) {
     tn_error error;

@@ -14,7 +14,7 @@ typedef struct completion_arguments {
     bool given;
 } completion_arguments;
 
-/* --- values of options --- */
+/* --- possible values of options --- */
 
 /* Options that have an entry of a list of `tenure list` as their value. */
 static const struct {
@@ -252,7 +252,7 @@ static void completion_fish(void) {
            "\n");
 }
 
-/* --- the command --- */
+/* --- the command `tenure completion` --- */
 
 static const char *const completion_shells[] = {"bash", "zsh", "fish", NULL};
 

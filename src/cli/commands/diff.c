@@ -133,7 +133,7 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- one side --- */
+/* --- one of the two inputs --- */
 
 /* Refuses options about planning if both inputs are plans. */
 static void diff_check_planned(const diff_arguments *arguments) {

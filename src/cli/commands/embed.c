@@ -74,7 +74,7 @@ static tn_embedding_options embed_cache(const embed_arguments *arguments, const 
     return options;
 }
 
-/* --- replay: the lookups --- */
+/* --- replay: reading the lookups --- */
 
 static tn_status embed_facts_of(const embed_arguments *arguments, tn_embedding_table *table,
                                 tn_error *error) {
@@ -116,7 +116,7 @@ static tn_status embed_load(embed_arguments *arguments, embed_found *found, tn_e
     return TN_OK;
 }
 
-/* --- replay: the runs --- */
+/* --- replay: running each policy --- */
 
 static tn_status embed_run_table(const embed_arguments *arguments, const embed_found *found,
                                  embed_row *row, tn_error *error) {
@@ -191,7 +191,7 @@ static tn_status embed_slots(const embed_arguments *arguments, embed_found *foun
     return TN_OK;
 }
 
-/* --- replay: the answer --- */
+/* --- replay: printing the answer --- */
 
 static const embed_row *embed_bound(const embed_arguments *arguments, const embed_found *found) {
     for (uint32_t i = 0; i < arguments->policy_count; i++)
@@ -304,7 +304,7 @@ static tn_status embed_replay(embed_arguments *arguments, tn_error *error) {
     return status;
 }
 
-/* --- options and the command --- */
+/* --- the options of `tenure embed` --- */
 
 enum {
     EMBED_ROWS = 400,
@@ -508,7 +508,7 @@ static error_t embed_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- one table --- */
+/* --- creating and printing a table --- */
 
 static tn_status embed_open(const embed_arguments *arguments, bool read_only,
                             tn_embedding **embedding, tn_error *error) {

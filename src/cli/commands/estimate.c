@@ -442,7 +442,7 @@ static error_t estimate_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- the command --- */
+/* --- the command `tenure estimate` --- */
 
 /* Calls one of three kinds of estimate: of running a language model, by formulas, or of a graph.
  * Returns the exit status. */

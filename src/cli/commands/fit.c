@@ -249,7 +249,7 @@ static const char fit_doc[] =
     "size found and its largest tensors; 2 bad usage or input; 3 stopped before an answer; 4 "
     "internal error.";
 
-/* --- the command --- */
+/* --- the command `tenure fit` --- */
 
 static void fit_line(void *self, const char *line) {
     (void)self;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- details that are composed --- */
+/* --- details of entries that are computed for the list --- */
 
 /* The families of language models that `tenure estimate` supports. */
 static uint32_t list_model_count(void) {
@@ -123,7 +123,7 @@ static const char *list_combination(uint32_t index, char *detail, size_t room) {
     return cli_combination_text(index);
 }
 
-/* --- the lists --- */
+/* --- the table of lists --- */
 
 static const cli_list list_table[] = {
     {"planners", "the planners", tn_planner_count, tn_planner_name, "summary", tn_planner_summary,
@@ -176,7 +176,7 @@ const cli_list *cli_list_find(const char *name) {
     return NULL;
 }
 
-/* --- the command --- */
+/* --- the command `tenure list` --- */
 
 #define LIST_AT 18u /* leftmost column at which the details may begin */
 #define LIST_GAP 2u

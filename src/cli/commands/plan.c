@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the answer --- */
+/* --- printing the answer --- */
 
 /* The facts are those of the library (report/plan_facts.h), and the table is rendered by the
  * library's format "table". The command adds the largest holders and the operators in tiles. */
@@ -137,7 +137,7 @@ static tn_status plan_answer(const tn_report *report, const tn_setup *setup,
     return status;
 }
 
-/* --- options and the command --- */
+/* --- the options of `tenure plan` --- */
 
 #define PLAN_OUTPUTS_MAX 16u /* largest number of output files; there are fewer file formats */
 #define PLAN_HOLDERS_FEW 5u  /* number of holders that are printed if nothing fits */
@@ -418,7 +418,7 @@ static const char plan_doc[] =
     "answer, "
     "4 internal error.";
 
-/* --- after planning --- */
+/* --- printing the result of planning --- */
 
 static tn_status plan_holders(const cli_input *input, cli_holders *holders, tn_error *error) {
     if (input->foreign != NULL) return cli_foreign_holders(holders, input->foreign, error);

@@ -280,7 +280,7 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-/* --- the trace: a CSV, a snapshot, or a profiler's trace --- */
+/* --- reading the trace: a CSV, a snapshot, or a profiler's trace --- */
 
 /* Selects the blocks of one device of a snapshot: those of the requested device, or of the device
  * with the highest peak. */
@@ -344,7 +344,7 @@ static tn_status replay_load(cli_replay *arguments) {
     return tn__where(arguments->error, replay_snapshot_device(arguments), "%s", arguments->path);
 }
 
-/* --- the ideal --- */
+/* --- the offline plan with which pools are compared --- */
 
 /* Adds one buffer per block of the trace to the problem. The live range of a buffer goes from the
  * number of the event that allocates the block to the number of the event that frees it. */
@@ -388,7 +388,7 @@ done:
     return status;
 }
 
-/* --- the pools --- */
+/* --- simulating a pool --- */
 
 static void replay_take_back(void *self, uint64_t offset, uint64_t size) {
     /* a simulated pool has no memory pages that could be released */
@@ -450,7 +450,7 @@ static tn_status replay_pool(cli_replay *arguments, cli_replay_result *result) {
                                arguments->error);
 }
 
-/* --- on a device --- */
+/* --- executing the trace on a device --- */
 
 static tn_status replay_open_device(cli_replay *arguments) {
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
@@ -489,7 +489,7 @@ static tn_status replay_play(cli_replay *arguments) {
     return TN_OK;
 }
 
-/* --- the command --- */
+/* --- the command `tenure replay` --- */
 
 static tn_status replay_begin_picture(cli_replay *arguments) {
     arguments->reserved = calloc(arguments->event_count, sizeof *arguments->reserved);

@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* --- other pools --- */
+/* --- simulating other pools --- */
 
 /* The functions below compute the bytes that other pools, and a plan of all live ranges, would have
  * reserved for the requests of a snapshot. */

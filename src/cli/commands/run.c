@@ -208,7 +208,7 @@ static const char *arrays_output_name(const cli_opened_model *opened, uint32_t i
     return tn_graph_tensor(opened->graph, block->outputs[index])->name;
 }
 
-/* --- options and the command --- */
+/* --- the options of `tenure run` --- */
 
 #define RUN_HOLDERS_MANY 10u
 #define RUN_REPEAT_MOST (UINT64_C(1) << 40)

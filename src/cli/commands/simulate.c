@@ -25,7 +25,7 @@ typedef struct simulate_found {
     uint64_t plain_peak;
     tn_evict_least least;
     const tn_evict_log_facts *facts;
-    simulate_result *runs; /* [policy_count][budget_count] */
+    simulate_result *runs; /* [policy_count][budget_count] the result of each replay */
 } simulate_found;
 
 static inline const simulate_result *simulate_at(const simulate_found *found, uint32_t policy,
@@ -43,7 +43,7 @@ static double answer_share(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 0.0;
 }
 
-/* --- the answer: its facts --- */
+/* --- the answer: the table of its facts --- */
 
 /* The counts of a replay, each as X(unit, field of tn_evict_counts, label, meaning), in the order
  * of the table. */
@@ -117,7 +117,7 @@ static const cli_facts simulate_facts = {
         CLI_FACT_OF(LIST, "policies", "the results of each policy", &simulate_policy_facts),
         CLI_FACTS_END}};
 
-/* --- the answer: one run --- */
+/* --- the answer: one replay --- */
 
 static void answer_counts(cli_answer *answer, const tn_evict_counts *counts) {
 #define TN_X(unit, field, label, help) cli_add_if(answer, #field, counts->field);
@@ -164,7 +164,7 @@ static void answer_policies(cli_answer *answer, const simulate_found *found) {
     cli_answer_close(answer);
 }
 
-/* --- the answer: all runs --- */
+/* --- the answer: all replays --- */
 
 /* Prints a table with a row for each budget and a column for each policy. */
 static void answer_table(const simulate_found *found, tn__text *out) {
@@ -468,7 +468,7 @@ static tn_status simulate_write(const simulate_found *found, const char *path, t
     return status;
 }
 
-/* --- options and the command --- */
+/* --- the options of `tenure simulate` --- */
 
 enum {
     SIMULATE_POLICY = 400,

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- the lists of changes --- */
+/* --- the table of changes to try --- */
 
 typedef bool (*estimate_change)(cli_estimate_request *request, const cli_estimate_result *found,
                                 char text[64]);
@@ -362,7 +362,7 @@ uint32_t cli_estimate_fitted(const cli_estimate_request *request, uint64_t budge
     return change->priced;
 }
 
-/* --- the answer --- */
+/* --- adding the changes to the answer --- */
 
 static const cli_facts change_facts = {
     .rows = (const cli_fact[]){

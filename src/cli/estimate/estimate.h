@@ -65,7 +65,7 @@ typedef struct cli_estimate_result {
     uint64_t parameters;
     /* sums over weights that DequantizeLinear expands; zeros if there are none */
     tn__dequant_sums packed;
-    uint32_t expands; /* number of these weights that are expanded before the run */
+    uint32_t expands; /* number of the weights of `packed` that are expanded before the run */
     /* number of convolutions in the model; normalises: the model has a normalisation operator */
     uint32_t convolutions;
     bool normalises;
@@ -176,11 +176,11 @@ int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_estimat
 
 typedef struct cli_llm {
     tn_llm_options options;  /* the requested options, including batch and sequence */
-    tn_llm_scheme scheme;    /* --weight-type */
+    tn_llm_scheme scheme;    /* how weights are stored, from --weight-type */
     bool runtime_named;      /* true: --runtime was given, such as --runtime llama.cpp */
     uint64_t runtime, limit; /* bytes of the runtime, as given; bytes that a program can use */
     const tn_hardware *device;
-    bool most; /* --max-batch */
+    bool most; /* true: --max-batch was given */
     /* results */
     tn_llm *model;
     bool has_model;    /* the family of the model is known; false: only its weights are known */

@@ -107,7 +107,7 @@ static tn_status cluster_find(cli_cluster *it, cli_large *large, const tn_hardwa
     return tn_cluster_time_make(&it->cluster, &large->how, &it->time, error);
 }
 
-/* --- training time: the facts --- */
+/* --- training time: the table of facts --- */
 
 /* The facts of a division among devices. The arguments are labels of lines or headings of
  * columns. */
@@ -163,7 +163,7 @@ const cli_facts cli_scaling_facts = {
                     &cluster_row_facts),
         CLI_FACTS_END}};
 
-/* --- training time: the answer --- */
+/* --- training time: adding the facts to the answer --- */
 
 static const char *cluster_recompute(const tn_large *how) {
     static const char *const names[] = {"none", "selective", "full"};
@@ -501,7 +501,7 @@ static tn_status large_find(cli_large *large, const cli_estimate_request *reques
     return status == TN_OK ? TN_OK : tn__where(error, status, "%s", path);
 }
 
-/* --- memory: the facts --- */
+/* --- memory: the table of facts --- */
 
 static const cli_facts large_stage_facts = {
     .rows = (const cli_fact[]){
@@ -534,7 +534,7 @@ const cli_facts cli_large_facts = {
         CLI_FACT(YES, "fits", "fits", "whether it fits the device"),
         CLI_FACTS_ALSO(&cli_changes_facts), CLI_FACTS_END}};
 
-/* --- memory: the answer --- */
+/* --- memory: printing the answer --- */
 
 /* Adds the sizes of the model that were read, and the defaults that were used. */
 static void large_add_model(cli_answer *answer, const tn_large *how) {
@@ -627,7 +627,7 @@ static tn_status large_print(const cli_large *large, const cli_cluster *cluster,
     return cli_answer_end(&answer, error);
 }
 
-/* --- the whole path --- */
+/* --- the estimate from the file to the answer --- */
 
 int cli_estimate_large(cli_large *large, cli_cluster *cluster, const cli_estimate_request *request,
                        bool json, tn_error *error) {

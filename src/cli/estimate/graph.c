@@ -24,7 +24,7 @@ typedef struct graph_job {
     uint32_t change_count;
 } graph_job;
 
-/* --- the facts --- */
+/* --- the table of facts --- */
 
 static const cli_facts graph_part_facts = {
     .rows = (const cli_fact[]){
@@ -167,7 +167,7 @@ static const char *graph_stored_why(const cli_estimate_result *found) {
                                     : "counted for weights that these kernels read so";
 }
 
-/* --- the answer --- */
+/* --- adding the facts to the answer --- */
 
 /* Adds whether training is estimated, and for which runtime, Tenure or PyTorch. The numbers of
  * different runtimes cannot be compared. */
@@ -341,7 +341,7 @@ static tn_status graph_print(const graph_job *job, bool json, tn_error *error) {
     return cli_answer_end(&answer, error);
 }
 
-/* --- the estimate --- */
+/* --- making and printing the estimate --- */
 
 static tn_status graph_find(graph_job *job, tn_error *error) {
     cli_estimate_request *request = job->request;

@@ -239,7 +239,7 @@ static void llm_changes(cli_llm *llm) {
     llm_try_less(llm, &both, "--weight-type int4 --cache-type q8_0 ", true);
 }
 
-/* --- the estimate --- */
+/* --- making the estimate --- */
 
 /* Whether the model fits the device. LLM_MAYBE means that the known parts fit, but other parts are
  * unknown. */
@@ -288,7 +288,7 @@ static void llm_release(cli_llm *llm) {
     free(llm->model);
 }
 
-/* --- the answer: its facts --- */
+/* --- the answer: the table of its facts --- */
 
 static const cli_facts llm_type_facts = {
     .rows = (const cli_fact[]){
@@ -412,7 +412,7 @@ static void llm_add_file(cli_answer *answer, const cli_llm *llm) {
     cli_answer_close(answer);
 }
 
-/* --- the answer: the parts --- */
+/* --- the answer: the parts of the memory --- */
 
 static const char *llm_cache_name(const cli_llm *llm) {
     tn_weight_type type = llm->options.cache_type;
@@ -512,7 +512,7 @@ static void llm_add_host(cli_answer *answer, const tn_llm_estimate *found) {
     cli_answer_close(answer);
 }
 
-/* --- the answer: the device --- */
+/* --- the answer: whether the model fits the device --- */
 
 static void llm_add_device(cli_answer *answer, const cli_llm *llm) {
     const tn_hardware *device = llm->device;
@@ -591,7 +591,7 @@ static tn_status llm_print(const cli_llm *llm, const char *path, bool json, tn_e
     return cli_answer_end(&answer, error);
 }
 
-/* --- the whole path --- */
+/* --- the estimate from the files to the answer --- */
 
 int cli_estimate_llm(cli_llm *llm, const cli_estimate_request *request, bool json,
                      tn_error *error) {

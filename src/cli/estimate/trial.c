@@ -38,7 +38,7 @@ static void estimate_release(estimate_made *made) {
     cli_input_release_loaded(&made->input);
 }
 
-/* --- one trial --- */
+/* --- making one estimate --- */
 
 static tn_status estimate_load(const cli_estimate_request *request, estimate_made *made,
                                tn_error *error) {
@@ -380,7 +380,8 @@ static tn_status estimate_evaluation(const cli_estimate_request *request,
     const cli_ranks *ranks = &request->ranks;
     bool divided = ranks->grid.tensor > 1 || ranks->grid.pipeline > 1;
     if (divided || ranks->shard != TN_SHARD_NONE)
-        /* unknown, because ranks gather more than one tensor for a checkpoint */
+        /* the memory for a checkpoint is unknown, because ranks gather more than one tensor for
+         * it */
         found->estimate.phase[TN_PHASE_CHECKPOINT] = TN_SIZE_UNKNOWN;
     if (divided || ranks->shard == TN_SHARD_PARAMETERS)
         /* evaluation is not estimated: one rank holds the whole model in addition to its shard */

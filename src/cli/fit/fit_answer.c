@@ -32,7 +32,7 @@ static double answer_gap(const tn_fit_result *it) {
     return it->time_bound > 0 ? answer_ratio(it->time, it->time_bound) - 1 : NAN;
 }
 
-/* --- the facts --- */
+/* --- the facts of the answer --- */
 
 static const cli_facts fit_fate_facts = {
     .width = 18,

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the model --- */
+/* --- loading and compiling the model --- */
 
 static tn_status fit_load(cli_fit *fit, tn_error *error) {
     cli_input *input = &fit->input;
@@ -33,7 +33,8 @@ static tn_status fit_compile_options(cli_fit *fit, cli_compile_options *asked, t
     const cli_kernel_target target = cli_fit_target(fit);
     cli_compile_options_set(&fit->input, &target, fit->train ? &fit->training : NULL,
                             &fit->choices.plan, asked);
-    fit->memory = asked->memory; /* kept, because cli_fit_run uses these memory options, too */
+    /* a copy of the memory options is kept, because cli_fit_run uses them, too */
+    fit->memory = asked->memory;
     asked->setup.memory = &fit->memory;
     asked->setup.recompute = NULL;          /* the search decides which operators are recomputed */
     asked->setup.statics = TN_STATIC_APART; /* the search counts static tensors outside the arena */
@@ -51,7 +52,7 @@ static tn_status fit_open_model(cli_fit *fit, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the data of tensors --- */
+/* --- the data of the model's tensors --- */
 
 /* The contents of tensors for runs. Tensors come from the file, missing ones are generated, and the
  * state of an optimizer is 0. fit_data_read is the callback `read` of tn_engine_options. */
@@ -90,7 +91,7 @@ tn_status cli_fit_open(cli_fit *fit, tn_error *error) {
                                      : fit_open_model(fit, error);
 }
 
-/* --- the answer, or the curve --- */
+/* --- computing the answer, or the curve --- */
 
 /* Fills fit->results with the points of the curve and, if `answered`, the answer for the budget.
  * The curve and the answer keep owning the results. */
@@ -428,7 +429,7 @@ static tn_status run_open(run_state *run, tn_error *error) {
     tn_device_options device = TN_DEVICE_OPTIONS_INIT;
     tn_engine_options engine = TN_ENGINE_OPTIONS_INIT;
     tn_occupancy_options memory = fit->memory;
-    /* no given workspaces: the kernels determine them */
+    /* workspaces are not given, so the kernels determine them */
     memory.workspaces = memory.workspaces_again = NULL;
     options.given_program = program;
     options.memory = &memory;

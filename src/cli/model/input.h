@@ -69,14 +69,14 @@ typedef struct cli_kernel_target {
 typedef struct cli_split {
     /* [region_count] the regions of operators that run in tiles, as a plan file states them */
     tn_split_region *regions;
-    tn_split_again *again; /* [again_count] */
+    tn_split_again *again; /* [again_count] tensors that are recomputed for late readers */
     uint32_t region_count, again_count;
     bool asked, has_share;
     bool sweeps; /* true if the curve of memory against work was requested */
     tn_setup_split options;
 } cli_split;
 
-/* --stream PATTERN=K */
+/* a rule of --stream PATTERN=K: operators that match the pattern are put on stream K */
 typedef struct cli_stream_rule {
     const char *pattern; /* pattern of names of operators, or, after "type:", of their types */
     uint32_t stream;

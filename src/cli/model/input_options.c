@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- reading the input, and the memory model --- */
+/* --- options for reading the input, and of the memory model --- */
 
 #define INPUT_SIZES(X)                                                                             \
     X(CLI_DIM, "dim", "NAME=SIZE", "set a symbolic dimension to SIZE; may be repeated")            \

@@ -335,7 +335,7 @@ static tn_status opened_where(void *self, const tn_graph *graph, tn_tensor_id id
     return tn_contents_where(opened->contents, graph, id, range, found, error);
 }
 
-/* --- the plan: without changes, or within a budget --- */
+/* --- making the plan, without changes or within a budget --- */
 
 /* A model is planned without changes, or within a budget by tn_fit_graph, which combines the
  * techniques. If the budget cannot be met, the smallest program found is kept, so that the command
@@ -441,9 +441,10 @@ static tn_status opened_compile(cli_opened_model *opened, tn_error *error) {
     return TN_OK;
 }
 
-#define OPENED_EVENTS_MAX (UINT64_C(1) << 22) /* a trace of this many events takes 600 MiB */
+/* limit of the events of a trace, which then takes 600 MiB */
+#define OPENED_EVENTS_MAX (UINT64_C(1) << 22)
 
-/* --- from the file to the plan --- */
+/* --- the steps from the file to the plan --- */
 
 /* Opens the file of weights. Its tensors replace the weights of the model. */
 static tn_status opened_weights(cli_opened_model *opened, tn_error *error) {
@@ -545,7 +546,7 @@ tn_status cli_opened_model_plan(cli_opened_model *opened, tn_error *error) {
     return TN_OK;
 }
 
-/* --- from the plan to the engine --- */
+/* --- the steps from the plan to the engine --- */
 
 /* Returns the capacity of a pool. Without a budget it is larger than any pool needs, because
  * addresses that are only reserved take no memory. */
@@ -587,7 +588,7 @@ tn_status cli_opened_model_start(cli_opened_model *opened, tn_error *error) {
     return tn_setup_open(opened->setup, &device, &options, &opened->engine, error);
 }
 
-/* --- the trace --- */
+/* --- the trace of the runs --- */
 
 /* Opens a trace for `runs` runs. A run has one event per instruction and two per buffer, when it
  * gets memory and when it releases it. Loops may produce more events; those beyond the capacity are
@@ -619,7 +620,7 @@ tn_status cli_opened_model_write_trace(const cli_opened_model *opened, tn_error 
     return cli_paths_write(&opened->traces, opened_write_trace, opened, error);
 }
 
-/* --- separate memory for each tensor --- */
+/* --- a second engine with separate memory for each tensor --- */
 
 tn_status cli_opened_model_naive(const cli_opened_model *opened, cli_opened_model *other,
                                  tn_error *error) {

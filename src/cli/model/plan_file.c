@@ -25,7 +25,7 @@
 
 #define OPTIONS_ALIGNMENT 64u /* default alignment of buffers of models, in bytes */
 
-/* --- options as words: a list --- */
+/* --- options as words: the list of options --- */
 
 void cli_words_add(cli_words *words, const char *name, const char *format, ...) {
     char *value = NULL;
@@ -59,7 +59,7 @@ void cli_words_release(cli_words *words) {
     *words = (cli_words){0};
 }
 
-/* --- options as words: one option each --- */
+/* --- options as words: writing one option --- */
 
 static void options_shapes(const cli_input *input, const char *name, cli_words *words) {
     for (uint32_t i = 0; i < input->import.input_shape_count; i++) {
@@ -191,7 +191,7 @@ static void options_word(const cli_input *input, int key, const char *name, cli_
     }
 }
 
-/* --- options as words: all options of a plan --- */
+/* --- options as words: writing all options of a plan --- */
 
 static void options_split(const tn_setup *setup, cli_words *words) {
     const tn_split_report *split = setup != NULL ? tn_setup_splits(setup) : NULL;
@@ -221,7 +221,7 @@ void cli_report_words(tn_report *report, const char *command, const cli_words *w
     report->option_count = words->count;
 }
 
-/* --- options as words: contradictions --- */
+/* --- options as words: finding contradictions --- */
 
 static bool options_same(const cli_words *a, const cli_words *b) {
     if (a->count != b->count) return false;
@@ -313,7 +313,7 @@ static bool words_apply(cli_input *input, cli_training *training, const char *na
     return cli_input_apply(input, name, value) || cli_training_apply(training, name, value);
 }
 
-/* --- the document: its tensors --- */
+/* --- the document: looking up its tensors --- */
 
 static int plan_order(const void *a, const void *b) {
     const cli_plan_tensor *x = a, *y = b;
@@ -370,7 +370,7 @@ tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph
 
 #include "base/json.h"
 
-/* --- the document: members --- */
+/* --- the document: reading single members --- */
 
 static bool plan_number(const json_t *object, const char *member, uint64_t *value) {
     const json_t *found = json_object_get(object, member);
@@ -412,7 +412,7 @@ static tn_status plan_fail(const cli_plan_file *file, const char *list, size_t i
     return tn__where(error, status, "%s", file->path);
 }
 
-/* --- the document: reading --- */
+/* --- the document: reading all of it --- */
 
 /* Reads the list "tensors". Plans of older versions have no member "delta" and identify tensors by
  * name only; from them nothing is read. */
@@ -538,7 +538,7 @@ void cli_plan_file_close(cli_plan_file *file) {
     *file = (cli_plan_file){0};
 }
 
-/* --- the document: options --- */
+/* --- the document: applying its options --- */
 
 void cli_plan_file_target(const cli_plan_file *file, cli_kernel_target *target) {
     const json_t *kernels = json_object_get(file->document, "kernels");
@@ -591,7 +591,7 @@ tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli
     return TN_OK;
 }
 
-/* --- the document: the program --- */
+/* --- the document: making its program --- */
 
 static bool plan_opcode(const char *text, tn_opcode *opcode) {
     for (int i = 0; i < TN_OPCODE_COUNT; i++)

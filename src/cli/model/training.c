@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- options, and the graph of a step --- */
+/* --- options of training, and the graph of a step --- */
 
 /* extra work that is never reached, because each operator is recomputed a few times at most */
 #define TRAINING_ALL 1e3
@@ -405,7 +405,7 @@ tn_status cli_ranks_join(const cli_ranks *ranks, tn_world *world, const tn_conte
     return status;
 }
 
-/* --- one of several ranks: the step, and the program --- */
+/* --- one of several ranks: its training step and its program --- */
 
 tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_error *error) {
     const tn_grid *grid = &ranks->grid;

@@ -67,7 +67,7 @@ typedef struct cli_ranks {
     uint64_t ahead;
     tn_pipeline schedule;
     bool scheduled;          /* true if the option --schedule was given */
-    bool whole_sends;        /* --whole-sends */
+    bool whole_sends;        /* true: --whole-sends was given */
     const tn_training *step; /* the training step that is divided into pipeline stages, or NULL */
 } cli_ranks;
 #define CLI_RANKS_INIT                                                                             \

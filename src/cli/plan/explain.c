@@ -91,7 +91,7 @@ static uint32_t rests_stack(const tn_problem *problem, const tn_layout *layout, 
     return count;
 }
 
-/* --- --explain: words --- */
+/* --- --explain: parts of sentences --- */
 
 #define EXPLAIN_HOLDERS 6u    /* number of the largest holders that are removed, one at a time */
 #define EXPLAIN_BODIES 20000u /* a problem with more buffers is not planned again for each holder */
@@ -420,7 +420,7 @@ static tn_status explain_offsets(explain_view *view, tn_error *error) {
     return TN_OK;
 }
 
-/* --- --explain: the three answers --- */
+/* --- --explain: the answers to all three questions --- */
 
 static tn_status explain_make(explain_view *view, tn_error *error) {
     TN_TRY(tn__scene_make(&view->scene, &view->report, error));

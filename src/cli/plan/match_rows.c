@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the plan's rows --- */
+/* --- reading the plan's rows --- */
 
 static const char *rows_row_name(const tn_body *body, uint32_t row, char text[16]) {
     if (body->name != NULL) return body->name;
@@ -621,7 +621,7 @@ tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout)
     return TN_OK;
 }
 
-/* --- the options of a plan without options --- */
+/* --- finding missing options, for a plan that records no options --- */
 
 static uint64_t rows_alignment(const tn_problem *problem) {
     uint64_t most = 1;

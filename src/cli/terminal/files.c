@@ -173,7 +173,7 @@ const char *cli_standard_output(const char *path) {
     return path[1] == '\0' ? "-.json" : path;
 }
 
-/* --- files to write --- */
+/* --- output files --- */
 
 const char *cli_suffixes(char text[CLI_SUFFIXES_MAX]) {
     size_t used = 0;

@@ -171,7 +171,7 @@ void cli_fill(FILE *to, const char *text, uint32_t at, uint32_t indent, uint32_t
     fputc('\n', to);
 }
 
-/* --- options of the command instead of settings of the library --- */
+/* --- replacing settings of the library by options of the command --- */
 
 /* Messages of the library do not mention options, because the library has no command line. They
  * name a setting by its public field or function, between backticks: "`dims` N: no dimension has

@@ -18,7 +18,7 @@ typedef struct foreign_reading {
     tn_error conflict;
 } foreign_reading;
 
-/* --- the facts --- */
+/* --- the table of facts --- */
 
 #define FOREIGN_LABELS 19u
 
@@ -99,7 +99,7 @@ const cli_facts cli_foreign_facts = {
         CLI_FACT_OF(LIST, "holders", "the `--top` largest of them", &foreign_holder_facts),
         CLI_FACTS_END}};
 
-/* --- the table --- */
+/* --- printing the answer --- */
 
 static void foreign_add_module(cli_answer *answer, const tn_foreign_facts *facts) {
     cli_add_word(answer, "tool", facts->tool);
@@ -260,7 +260,7 @@ static tn_status foreign_print(const foreign_reading *reading, tn_error *error) 
     return status;
 }
 
-/* --- reading and drawing --- */
+/* --- reading the plan and drawing it --- */
 
 static tn_status foreign_plan_here(foreign_reading *reading) {
     cli_report *report = reading->report;

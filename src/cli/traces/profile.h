@@ -7,7 +7,8 @@
 #include "cli/traces/report.h"
 
 extern const cli_facts cli_profile_facts, cli_node_stats_facts;
-/* Whether the unpacked bytes of a file are one of these, by its first bytes or its name. */
+/* Whether the unpacked bytes of a file are a profile or node statistics, by the first bytes or the
+ * name of the file. */
 bool cli_profile_recognises(const char *path, const uint8_t *bytes, size_t size);
 /* Prints the answer of `tenure report` for a profile, and returns the exit status. */
 int cli_profile_report(cli_report *report, const uint8_t *bytes, size_t size);

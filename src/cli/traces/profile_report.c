@@ -7,7 +7,7 @@
 #include "cli/command_line/combine.h"
 #include "interop/profile/profile.h"
 
-/* --- the facts --- */
+/* --- the table of facts --- */
 
 #define PROFILE_COLUMNS                                                                            \
     CLI_FACT(BYTES, "bytes", "bytes", "its bytes"),                                                \

@@ -11,7 +11,7 @@
 
 enum { ANSWER_HOLDERS = 5 };
 
-/* --- the answer: its facts --- */
+/* --- the answer: the table of its facts --- */
 
 static const cli_facts answer_lesson_facts = {
     .rows = (const cli_fact[]){
@@ -237,7 +237,7 @@ static void answer_holders(cli_answer *answer, const cli_replay *arguments) {
     cli_holders_write(&shown->holders, ANSWER_HOLDERS, cli_columns(stdout), table);
 }
 
-/* --- the answer --- */
+/* --- the answer as a whole --- */
 
 static void answer_trace(cli_answer *answer, const cli_replay *arguments) {
     const tn_pool_trace *trace = arguments->trace;

@@ -9,7 +9,8 @@ enum { CLI_REPORT_MOMENTS = 10, CLI_REPORT_POOLS = 4, CLI_REPORT_OUTPUTS = 8 };
 
 /* A moment that the report describes, such as the peak. */
 typedef struct cli_report_moment {
-    char name[48]; /* "at the peak", "now" or, for example, "out of memory 1 of 2" */
+    /* the moment in words: "at the peak", "now" or, for example, "out of memory 1 of 2" */
+    char name[48];
     uint64_t time;
     /* the out-of-memory event at this moment; NULL: it is another moment */
     const tn_snapshot_event *oom;

@@ -18,7 +18,7 @@ typedef struct answer_state {
     bool has_segments;
 } answer_state;
 
-/* --- the facts --- */
+/* --- the table of facts --- */
 
 #define ANSWER_GROUPS(key, label)                                                                  \
     {                                                                                              \
@@ -295,7 +295,7 @@ static void answer_holes(const answer_state *state) {
     answer_causes(state);
 }
 
-/* --- other pools --- */
+/* --- the bytes that other pools would have reserved --- */
 
 static void answer_ratio(const answer_state *state, uint64_t reserved) {
     if (state->facts->reserved_peak > 0)
@@ -339,7 +339,7 @@ static void answer_pools(const answer_state *state) {
     cli_answer_close(answer);
 }
 
-/* --- one device --- */
+/* --- the answer for one device --- */
 
 static void answer_agreement(const answer_state *state) {
     const tn_snapshot_facts *facts = state->facts;

@@ -71,7 +71,7 @@ struct cli_train {
     cli_rank *ranks;
 };
 
-/* --- the run (train_run.c) --- */
+/* --- one training run (train_run.c) --- */
 
 /* Opens data, model, plan and engines, and restores the state of a run that is resumed. */
 tn_status cli_train_open(cli_train *train, tn_error *error);

@@ -48,7 +48,7 @@ tn_status cli_train_start(cli_train *train, tn_engine **engine, tn_error *error)
     return TN_OK;
 }
 
-/* --- the answer ------------------------------------------------------------------------------- */
+/* --- adding the iterations to the answer ------------------------------------------------------ */
 
 static const cli_facts online_iteration_facts = {
     .rows = (const cli_fact[]){

@@ -16,7 +16,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* --- the log --- */
+/* --- the log file --- */
 
 /* Opens the log and writes its heading. For a run that is resumed, the rows up to the checkpoint
  * are kept. */
@@ -62,7 +62,7 @@ tn_status cli_train_end_log(const cli_train *train, tn_error *error) {
     return TN_OK;
 }
 
-/* --- on a terminal --- */
+/* --- the status line on a terminal --- */
 
 static double answer_speed(const tn_trainer_state *state) {
     double runs = (double)(state->done - state->first) * state->micro_batches * state->parts;
@@ -71,7 +71,7 @@ static double answer_speed(const tn_trainer_state *state) {
 
 static bool answer_shows(const cli_train *train, cli_progress_form form) {
     bool lines =
-        form == CLI_PROGRESS_LINES; /* which were asked for, so that --json has them, too */
+        form == CLI_PROGRESS_LINES; /* the user asked for lines, so that --json has them, too */
     return cli_train_speaks(train) && cli_progress_shown() == form && (lines || !train->json);
 }
 
@@ -125,7 +125,7 @@ void cli_train_show_end(const cli_train *train) {
     if (answer_shows(train, CLI_PROGRESS_BAR)) fputs("\r\033[K", cli_terminal());
 }
 
-/* --- at the end --- */
+/* --- the message of a training that was stopped --- */
 
 void cli_train_print_stopped(const cli_train *train) {
     cli_prefix(CLI_WARNING);
@@ -136,7 +136,7 @@ void cli_train_print_stopped(const cli_train *train) {
     fputs("\n", stderr);
 }
 
-/* --- at the end: the facts --- */
+/* --- the table of facts of the answer --- */
 
 static const cli_facts train_idle_facts = {
     .rows = (const cli_fact[]){
@@ -214,7 +214,7 @@ const cli_facts cli_train_facts = {
         CLI_FACT(COUNT, "threads", NULL, "number of threads"),
         CLI_FACTS_END}};
 
-/* --- at the end: several ranks --- */
+/* --- the facts of several ranks in the answer --- */
 
 /* Returns the fraction of the communication in the last step that overlapped with computing. */
 static double answer_hidden(const cli_rank *rank) {
@@ -453,7 +453,7 @@ static tn_status picture_same(const cli_train *train, uint32_t *run, tn_error *e
     return TN_OK;
 }
 
-/* --- the picture: prediction --- */
+/* --- the picture: simulating a step for the prediction --- */
 
 static tn_status picture_costs(const cli_train *train, tn_costs **costs, tn_error *error) {
     const cli_opened_model *opened = &train->opened;
@@ -496,7 +496,7 @@ static tn_status picture_simulate(const cli_train *train, const tn_world_rates *
     return status;
 }
 
-/* --- the picture: from all ranks to the first --- */
+/* --- the picture: sending the steps of all ranks to the first --- */
 
 static tn_status picture_send(const cli_train *train, const tn_timeline *line, tn_error *error) {
     const tn_exchange *to = tn_world_exchange(train->world);
@@ -530,7 +530,7 @@ static tn_status picture_gather(const cli_train *train, tn_timeline *line, tn_er
     return TN_OK;
 }
 
-/* --- the picture: both times --- */
+/* --- the picture: prediction and measurement together --- */
 
 static tn_status picture_own(const cli_train *train, double shift_s, uint32_t run,
                              tn_timeline *line, tn_error *error) {

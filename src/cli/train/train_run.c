@@ -61,7 +61,7 @@ static tn_status train_alike(cli_train *train, tn_error *error) {
                           error);
 }
 
-/* --- several ranks: measurements, at the end --- */
+/* --- several ranks: collecting measurements at the end --- */
 
 tn_status cli_train_measure(cli_train *train, tn_error *error) {
     if (train->world == NULL) return TN_OK;
@@ -88,7 +88,7 @@ tn_status cli_train_measure(cli_train *train, tn_error *error) {
     return status;
 }
 
-/* --- several ranks: the world --- */
+/* --- several ranks: starting the world --- */
 
 static tn_status ranks_one(void *self, tn_world *world, tn_error *error) {
     cli_train *given = self, train = *given;
@@ -265,7 +265,8 @@ tn_status cli_train_open(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_agree(train, run_plan(train, error), error));
     TN_TRY(train_alike(train, error));
     TN_TRY(cli_train_agree(train, run_engine(train, error), error));
-    /* needs no agreement, because it communicates and so fails on all ranks */
+    /* no agreement is needed after run_trainer, because it communicates and so fails on all
+     * ranks */
     TN_TRY(run_trainer(train, error));
     if (train->world != NULL) train->begun = tn_world_measure(train->world);
     return cli_train_open_log(train, error);
@@ -286,7 +287,7 @@ void cli_train_close(cli_train *train) {
     (train->world != NULL ? cli_input_release_loaded : cli_input_release)(&train->input);
 }
 
-/* --- the run --- */
+/* --- performing the updates, and testing --- */
 
 static void run_stop(int signal) {
     if (!cli_signal_repeats(signal)) run_signal = signal;
@@ -297,10 +298,11 @@ static void run_stop(int signal) {
 static void run_listen(void) {
     cli_on_signal(SIGINT, run_stop);
     cli_on_signal(SIGTERM, run_stop);
-    cli_on_signal(SIGHUP, run_stop); /* sent when the terminal is closed */
-    /* the limit of processor time; at the hard limit the kernel kills the process */
+    cli_on_signal(SIGHUP, run_stop); /* SIGHUP is sent when the terminal is closed */
+    /* SIGXCPU is sent at the soft limit of processor time; at the hard limit the kernel kills the
+     * process */
     cli_on_signal(SIGXCPU, run_stop);
-    /* sent by job schedulers, and forwarded by mpirun to the ranks */
+    /* SIGUSR2 is sent by job schedulers, and forwarded by mpirun to the ranks */
     cli_on_signal(SIGUSR2, run_stop);
 }
 

@@ -16,7 +16,7 @@
 
 struct tn__kernel_cache {
     tn_context context;
-    /* protects all fields below, but not the kernels that the entries describe */
+    /* protects all fields below, but not the prepared kernels to which `entries` points */
     pthread_mutex_t lock;
     uint32_t users;
     uint32_t threads;
@@ -29,7 +29,7 @@ struct tn__kernel_cache {
     tn__kernel_cache_counts counts;
 };
 
-/* --- the handle --- */
+/* --- creating, sharing and releasing a cache --- */
 
 tn_status tn__kernel_cache_create(const tn_context *context, uint32_t threads, bool plain,
                                   tn__kernel_cache **cache, tn_error *error) {
@@ -84,7 +84,7 @@ void tn__kernel_cache_release(tn__kernel_cache *cache) {
     tn__free(&context, cache, sizeof *cache);
 }
 
-/* --- one operator --- */
+/* --- choosing and preparing the kernel of one operator --- */
 
 static bool cache_is_sequence(const tn_graph *graph, const tn_tensor_id *ids, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
@@ -230,7 +230,7 @@ tn_status tn__kernel_cache_find(tn__kernel_cache *cache, const tn_graph *graph, 
 tn_status tn__kernel_cache_within(tn__kernel_cache *cache, const tn_graph *graph, tn_op_id op,
                                   uint64_t bytes, const tn__prepared **prepared, tn_error *error) {
     const tn__prepared *first, *other;
-    /* receives the message if the kernel does not have this variant; then it is dropped */
+    /* receives the message if the kernel does not have this variant; the message is not used */
     tn_error refused;
     pthread_mutex_lock(&cache->lock);
     tn_status status = cache_ask(cache, graph, op, NULL, 0, &first, error);

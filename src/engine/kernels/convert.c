@@ -12,7 +12,7 @@
 
 typedef void (*convert_loop)(uint64_t count, const void *from, void *to);
 
-/* --- one element --- */
+/* --- conversions of one element --- */
 
 /* Converts float16 to float32 without branches. The multiplication moves the exponent to the bias
  * of float32, and is also correct for subnormal numbers. */
@@ -182,7 +182,7 @@ static const convert_loop convert_stores[TN_DTYPE_COUNT][CONVERT_KINDS] = {
 #undef CONVERT_ROW
 };
 
-/* --- any types --- */
+/* --- conversions between any two types --- */
 
 bool tn__is_numeric(tn_dtype dtype) {
     return dtype < TN_DTYPE_COUNT && convert_loads[dtype][0] != NULL;

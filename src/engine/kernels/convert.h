@@ -78,8 +78,8 @@ tn_status tn__call_expect(const tn_kernel_call *call, tn_dtype dtype, uint64_t c
  * tn_kernel.accepts. */
 bool tn__numeric_accepts(const tn_kernel_setup *setup);
 
-/* --- packed whole numbers of one scale, for kernels that read quantised weights where they are
- * stored --- */
+/* --- packed integers with one scale, for kernels that read quantised weights as they are stored
+ * --- */
 
 /* Returns element `at` of an array of 2-, 4- or 8-bit integers; the first element of a byte is in
  * its lowest bits. */

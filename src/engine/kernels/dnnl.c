@@ -21,7 +21,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-/* --- the library --- */
+/* --- loading the library, and describing tensors to it --- */
 
 static const struct {
     const char *name;
@@ -459,7 +459,7 @@ static void dnnl_step_release(const tn__dnnl *library, dnnl_step *step) {
 }
 
 void tn__dnnl_release(const tn_context *context, void *state) {
-    (void)context; /* the context is not needed, because the work has a copy of it */
+    (void)context; /* the parameter `context` is not needed, because the work has a copy of it */
     tn__dnnl_work *work = state;
     if (work == NULL) return;
     const tn__dnnl *library = work->library;
@@ -628,7 +628,7 @@ tn_status tn__dnnl_weights(tn_kernel_setup *setup, tn__dnnl_work *work, uint32_t
 
 void tn__dnnl_accumulate(tn__dnnl_work *work, uint32_t from) { work->accumulate = from; }
 
-/* --- packing and running --- */
+/* --- packing weights, and running the steps of a work --- */
 
 /* Runs the reorder of a packing. Its scratchpad, at most a few KB, is allocated on the heap, which
  * is allowed because packing happens when the engine is created. */

@@ -69,10 +69,10 @@ typedef struct tn__dnnl_at {
 #define TN__DNNL_IN(i) ((tn__dnnl_at){TN__DNNL_INPUT, (i), 0})
 #define TN__DNNL_OUT(i) ((tn__dnnl_at){TN__DNNL_OUTPUT, (i), 0})
 
-/* Whether oneDNN kernels can use a tensor: it is float32 or bfloat16, has rank at most 12, and all
- * its extents are known, exact and not 0. False for NULL. This does not guarantee that oneDNN has
- * an implementation for bfloat16 on this machine; if not, another family of kernels is
- * asked. */
+/* Whether oneDNN kernels can use a tensor: it is float32 or bfloat16, has rank at most 12, no
+ * blocked format, and all its extents are known, exact and not 0. False for NULL. This does not
+ * guarantee that oneDNN has an implementation for bfloat16 on this machine; if not, another family
+ * of kernels is asked. */
 bool tn__dnnl_is_fit(const tn_tensor *tensor);
 /* Whether tn__dnnl_is_fit is true for all inputs and outputs that exist. */
 bool tn__dnnl_all_fit(const tn_kernel_setup *setup);
@@ -84,7 +84,8 @@ tn_status tn__dnnl_desc(const tn__dnnl *library, const tn_tensor *tensor, dnnl_m
 tn_status tn__dnnl_strided(const tn__dnnl *library, tn_dtype dtype, uint32_t rank,
                            const int64_t *shape, const int64_t *strides, dnnl_memory_desc_t *desc);
 /* Describes a tensor in C order as three dimensions [outer, along, inner]: `along` combines the
- * dimensions [first, last), the other two combine those before and after. */
+ * dimensions [first, last), the other two combine those before and after. An `inner` of 1 is left
+ * out. */
 tn_status tn__dnnl_rows(const tn__dnnl *library, const tn_tensor *tensor, uint32_t first,
                         uint32_t last, dnnl_memory_desc_t *desc);
 /* Describes a tensor as one dimension with all its elements in the order of memory. */
@@ -110,7 +111,8 @@ typedef struct tn__dnnl_post {
     const char *activation; /* the activation to apply, an operator type of ONNX; "": none */
     double alpha, beta;
 } tn__dnnl_post;
-#define TN__DNNL_POST_MAX 4u /* rewrites of the graph make at most two (for HardSigmoid) */
+/* most activations after an operator; rewrites of the graph make at most two (for HardSigmoid) */
+#define TN__DNNL_POST_MAX 4u
 typedef struct tn__dnnl_after {
     double scale;                  /* first: multiplies the result by this; 0: does not */
     const dnnl_memory_desc_t *add; /* second: adds this tensor, with broadcasting; NULL: does not */
@@ -143,7 +145,8 @@ bool tn__dnnl_window_of(const tn_op *op, const tn_tensor *input, const tn_tensor
                         const int64_t *kernel, bool transposed, tn__dnnl_window *window);
 
 /* Finds the best implementation for `descriptor`, a filled dnnl_*_desc_t. *rank gets its rating
- * (tn__dnnl_rank_of); it may be NULL. Errors: E_UNSUPPORTED (no implementation), E_NO_MEMORY. */
+ * (tn__dnnl_rank_of); it may be NULL. Errors: E_UNSUPPORTED (no implementation but reference
+ * loops), E_NO_MEMORY. */
 tn_status tn__dnnl_choose(const tn__dnnl *library, const void *descriptor,
                           const tn__dnnl_after *after, dnnl_primitive_desc_t *chosen,
                           uint32_t *rank);
@@ -193,7 +196,7 @@ void tn__dnnl_release(const tn_context *context, void *state);
  * elementwise_dnnl.c. */
 tn_status tn__dnnl_pair(tn_kernel_setup *setup, tn__dnnl_work *work, dnnl_alg_kind_t kind,
                         uint32_t first, tn__dnnl_at at, const tn__dnnl_after *after);
-/* Adds a step that multiplies as many elements as `like` has by a factor. */
+/* Adds a step that multiplies elements by `factor`, as many as the tensor `like` has. */
 tn_status tn__dnnl_times(tn__dnnl_work *work, const tn__dnnl *library, const tn_tensor *like,
                          double factor, tn__dnnl_at from, tn__dnnl_at to);
 

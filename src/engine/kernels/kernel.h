@@ -78,13 +78,14 @@ typedef struct tn_kernel_setup {
 struct tn__dnnl_work;
 
 typedef struct tn_kernel_call {
-    /* read only by the functions below (tn__call_...); NULL: they report that nothing is known */
+    /* the graph is read only by the functions below (tn__call_...); if it is NULL, they report that
+     * nothing is known */
     const tn_graph *graph;
     const tn_op *op;
     uint32_t version;
     uint32_t input_count, output_count;
-    const tn_operand *inputs; /* [input_count] */
-    tn_operand *outputs;      /* [output_count] */
+    const tn_operand *inputs; /* [input_count] the operands that the kernel reads */
+    tn_operand *outputs;      /* [output_count] the operands that the kernel writes */
     /* scratch memory of `workspace_bytes` bytes, aligned to 64; its contents are undefined */
     void *workspace;
     uint64_t workspace_bytes;
@@ -148,7 +149,7 @@ typedef struct tn_kernel_family {
         .kernel_count = sizeof family##_dnnl_kernels / sizeof *family##_dnnl_kernels,              \
         .library = true}
 
-/* --- functions for kernels --- */
+/* --- functions that kernels may call --- */
 
 /* Describes an operand as it is known before the run. NULL: it is omitted or does not exist. */
 const tn_tensor *tn__setup_input(const tn_kernel_setup *setup, uint32_t index);
@@ -162,7 +163,8 @@ bool tn__setup_is_static(const tn_kernel_setup *setup, uint32_t index);
  * attribute that is a tensor. */
 tn_view tn__setup_view(const tn_kernel_setup *setup, uint32_t output);
 uint64_t tn__setup_changes(const tn_kernel_setup *setup);
-bool tn__setup_joins(const tn_kernel_setup *setup); /* tn_op_joins */
+/* whether output 0 is the concatenation of the inputs along one axis (tn_op_joins) */
+bool tn__setup_joins(const tn_kernel_setup *setup);
 const tn_value *tn__setup_attr_value(const tn_kernel_setup *setup, const tn_attr *attr);
 const tn_value *tn__call_attr_value(const tn_kernel_call *call, const tn_attr *attr);
 /* Whether the graph has only upper bounds for the extents of this output. */

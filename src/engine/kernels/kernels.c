@@ -4,7 +4,7 @@
  * results are not known as small values in the graph. Operators in blocks that never run get no
  * kernel. Operators with blocks (If, Loop, Scan) get no kernel either, because the engine runs
  * them.
- * Cost: for each operator that of cache.c.
+ * Cost: one request to the cache of kernels (cache.c) for each operator.
  */
 #include "engine/kernels/kernels.h"
 

@@ -8,9 +8,10 @@
 struct tn_kernels {
     tn_context context;
     const tn_graph *graph;
-    const tn__prepared **of;       /* for each operator: its kernel; NULL: no kernel runs it */
-    uint64_t *workspaces;          /* [operators] */
-    tn__repeats again;             /* operators that are recomputed with another operator type */
+    const tn__prepared **of; /* for each operator: its kernel; NULL: no kernel runs it */
+    uint64_t *workspaces;    /* [operators] */
+    /* the operators that are recomputed with another operator type, as a graph of their own */
+    tn__repeats again;
     const tn__prepared **again_of; /* [operators] */
     uint64_t *workspaces_again;    /* for each operator: scratch bytes when it is recomputed */
     size_t count;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* --- element types --- */
+/* --- checks of element types and shapes --- */
 
 static tn_dtype check_type(const tn_tensor *tensor) {
     return tensor != NULL ? tensor->dtype : TN_UNDEFINED;

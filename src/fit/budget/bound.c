@@ -389,7 +389,9 @@ typedef struct bound_state {
     /* [jobs] the arc with the cost of a repeat of the job; TN_NONE: the job has no arc */
     uint32_t *arc_of_job;
     uint32_t *stack; /* [jobs] */
-    uint64_t *order; /* [jobs] the bytes from bound_profile; 0: the job was already examined */
+    /* [jobs] bytes that the job's first run needs (bound_profile); 0: the job was already
+     * examined */
+    uint64_t *order;
     bool is_ordered;
     double scale; /* factor from the unit of costs to the integer capacities of the flow network */
     uint64_t most;
@@ -565,7 +567,8 @@ static void bound_set_price(bound_state *s, double price) {
             s->flow.full[s->arc_of_job[j]] = price > 0 ? bound_cost(s, j) : 0;
 }
 
-/* Finds the minimum cut for a price. Returns false if the flow exceeded its effort. */
+/* Finds the minimum cut for a price, and the cost and the bytes of its line. Returns false if the
+ * flow exceeded its effort. */
 static bool bound_cut(bound_state *s, double price, bound_line *line) {
     bound_set_price(s, price);
     *line = (bound_line){0};
@@ -597,7 +600,7 @@ static void bound_write_row(const bound_state *s) {
 }
 
 /* Raises the lower bound on time to the value that a cut proves for a price per byte, if that is
- * higher. */
+ * higher. Writes the decisions of the best cut so far into `row`, if the caller wants them. */
 static void bound_take(bound_state *s, const bound_line *line, double price) {
     double free_bytes = (double)s->room * price * (1 + 1e-12) + 1;
     double extra = ((double)line->value - free_bytes) / s->scale * (1 - 1e-12);
@@ -612,8 +615,8 @@ static void bound_take(bound_state *s, const bound_line *line, double price) {
 }
 
 /* Raises the lower bound by considering the first run of one job: finds the best price per byte,
- * between one whose cut keeps too many bytes live and one whose cut keeps too few. Returns
- * E_INFEASIBLE if no choice of live values is within the budget during that run. */
+ * between a price with a cut that keeps too many bytes live and one with a cut that keeps too few.
+ * Returns E_INFEASIBLE if no choice of live values is within the budget during that run. */
 static tn_status bound_moment(bound_state *s, uint32_t job) {
     bound_find_sides(s, job);
     bound_find_needed(s);

@@ -36,7 +36,7 @@ enum {
     TN__PASS_COMPLETE = 1u << 7
 };
 
-enum { /* tn__pass_run.allow */
+enum { /* techniques that a run allows: tn__pass_run.allow */
        TN__ALLOW_ORDER = 1u << 0,
        TN__ALLOW_RECOMPUTE = 1u << 1,
        TN__ALLOW_SWAP = 1u << 2,
@@ -50,7 +50,7 @@ typedef struct tn_pass {
     const char *name;    /* the name that users type: [a-z0-9-]+ */
     const char *summary; /* one line for --help, without a full stop */
     const char *source;  /* the paper, book or tool that describes the idea */
-    uint32_t features;   /* TN__PASS_* */
+    uint32_t features;   /* TN__PASS_*: techniques and properties of the pass */
     /* Searches for a schedule and offers it with tn__pass_offer, which fills run->best. Errors:
      * E_INFEASIBLE (the pass proved that no schedule with its techniques fits), E_STOPPED (no
      * schedule was found, or a limit stopped the pass; see run->ended). Neither has a message,
@@ -62,7 +62,7 @@ typedef struct tn_pass {
 struct tn__pass_run {
     const tn_pass *pass;
     const tn__dag *dag;
-    const tn_graph *graph; /* of the program; NULL: a problem without a graph */
+    const tn_graph *graph; /* the graph of the program; NULL: a problem without a graph */
     tn__arena *arena;      /* memory that is released when the pass ends */
     tn_context context;
     tn_error *error;
@@ -115,8 +115,9 @@ struct tn__pass_run {
 };
 
 /* Lets the judge check a schedule, and keeps it if it is within the budget and takes less time than
- * the best so far, or as much time and fewer bytes. *kept: whether it was kept. Errors: E_INVALID
- * (tn__replay_schedule refuses the schedule, which is a mistake of the pass), E_NO_MEMORY. */
+ * the best so far, or as much time and fewer bytes. *kept: whether it was kept. Does nothing if
+ * only a proof is needed (only_proof). Errors: E_INVALID (tn__replay_schedule refuses the schedule,
+ * which is a mistake of the pass), E_NO_MEMORY. */
 tn_status tn__pass_offer(tn__pass_run *run, const tn__schedule *schedule, bool *kept);
 /* A callback for tn__pass_time: `waits` is called when the first run of a job waits for a copy of a
  * value that the job reads. */

@@ -188,7 +188,7 @@ static tn_status problem_operator(problem_reading *s, const json_t *item, tn__no
         return problem_fail(s, "'cost' is not an integer from 0 to 2^56");
     node->recompute_cost = node->cost;
     const json_t *recompute = problem_member(item, "recompute_cost");
-    /* the member's name in version 0.1 */
+    /* in version 0.1, the name of this member was `again` */
     if (recompute == NULL) recompute = problem_member(item, "again");
     if (!problem_amount(recompute, TN_COSTS_MOST, &node->recompute_cost))
         return problem_fail(s, "'recompute_cost' is not an integer from 0 to 2^56");
@@ -239,8 +239,8 @@ static tn_status problem_edge(problem_reading *s, const json_t *edge, uint64_t *
     return *from != *to ? TN_OK : problem_fail(s, "it goes from an operator to itself");
 }
 
-/* Fills the inputs of every operator from the list of edges: first counts them, then stores
- * them. */
+/* Fills the inputs of every operator from the list of edges: first counts them, then stores them.
+ * Refuses an edge that is given twice. */
 static tn_status problem_edges(problem_reading *s, const json_t *edges) {
     tn__nodes *it = s->nodes;
     uint64_t from, to;
@@ -485,8 +485,9 @@ static tn_status log_write(log_nodes *it, const tn__log_op *op, uint32_t tensor,
     return TN_OK;
 }
 
-/* Handles an operator with only views as results. Its time is added to the maker of the value, or
- * an operator that runs once is added if the value is never recomputed. */
+/* Handles an operator with only views as results. Its time is added to the maker of the value. An
+ * operator that runs once is added instead if the value is never recomputed or the views are of
+ * several storages. */
 static tn_status log_view(log_nodes *it, const tn__log_op *op) {
     uint32_t of = it->value[it->root[op->first_output]], maker = it->maker[of];
     bool is_one = true;
@@ -591,7 +592,7 @@ static tn_status log_keep_names(tn__nodes *nodes) {
     return TN_OK;
 }
 
-/* Whether the file is a recorded run: its first line has a member INSTRUCTION. */
+/* Whether the file is a recorded run: its first line that is not empty has a member INSTRUCTION. */
 static bool nodes_is_log(const void *bytes, size_t size) {
     static const char member[] = "\"INSTRUCTION\"";
     const size_t length = sizeof member - 1;

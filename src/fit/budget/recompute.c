@@ -23,8 +23,8 @@ typedef struct recompute_call {
     tn_recompute_options options;
     tn_context context;
     tn__arena arena;
-    /* the jobs and values of the program: `dag` with the user's rules applied, `plain` without
-     * rules, as `map` describes it */
+    /* plain: the jobs and values of the program, to which `map` belongs; dag: the same after the
+     * user's rules were applied, which is the schedule graph that is searched */
     tn__dag dag, plain;
     tn__dag_map *map;
     /* the schedule graph that obeys the user's rules; it has no jobs if there are no rules */

@@ -2,9 +2,9 @@
  * about them.
  *
  * A refused search returns its status and these facts, and no message. The public call that began
- * the search writes the sentence: tn_fit and the compile stages for their own search, tn_fit_graph
- * for all its searches together (fit/claim.c). Only real failures (memory, invalid input, files)
- * write a message where they occur.
+ * the search writes the sentence: tn_fit for its own search, tn_fit_graph for all its searches
+ * together (fit/claim.c). Only real failures (memory, invalid input, files) write a message where
+ * they occur.
  */
 #ifndef TN_BUDGET_REFUSAL_H
 #define TN_BUDGET_REFUSAL_H
@@ -13,7 +13,7 @@
 
 /* What ended a search. */
 typedef enum tn__ended {
-    TN__ENDED_NOT, /* nothing: the search was complete */
+    TN__ENDED_NOT, /* nothing ended the search early: it was complete */
     TN__ENDED_LIMIT,
     TN__ENDED_TIME,
     TN__ENDED_CALLER

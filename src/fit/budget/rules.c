@@ -10,9 +10,10 @@
  *     ruled       a    b(a)   c   d   a'  e(a')     a' runs in the form of a repeat of a
  *
  * For a swapped value, three jobs without costs are written instead of a': out, settle and in. A
- * kept value may not be copied or encoded, and its job may not be repeated. Cost: O(jobs * rules +
- * operands). Source: torch.utils.checkpoint (checkpoint_sequential, selective checkpointing), and
- * `recompute` and `offload` with `prefetch` of MindSpore's cells and operators.
+ * kept value may not be copied or encoded, and its job may not be repeated. Cost: O((jobs +
+ * operands) log jobs + jobs * rules). Source: torch.utils.checkpoint (checkpoint_sequential,
+ * selective checkpointing), and `recompute` and `offload` with `prefetch` of MindSpore's cells and
+ * operators.
  */
 #include "fit/budget/rules.h"
 
@@ -44,8 +45,9 @@ typedef struct tn__rules_state {
     uint32_t *rule; /* [jobs] the last rule that matches the job; TN_NONE: no rule matches */
     /* [jobs] the next job of a backward pass after this job; TN_NONE: there is no such job */
     uint32_t *turn;
-    bool *is_backward;     /* [jobs] whether the job makes a gradient */
-    uint8_t *how;          /* [jobs] tn__ruled_how: what the rule decides */
+    /* [jobs] whether the job belongs to a backward pass: it makes a gradient */
+    bool *is_backward;
+    uint8_t *how;          /* [jobs] tn__ruled_how: the decision of the rule */
     uint32_t *at;          /* [jobs] for RECOMPUTE: the job before which this one runs again */
     tn__ruled_swap *swaps; /* [values] */
     bool trains;           /* the program has a backward pass */
@@ -77,7 +79,7 @@ typedef struct build_state {
     tn__rules_state *rules;
     const tn__dag *dag;
     tn__arena *arena;
-    tn__dag_job *jobs; /* [job_count] */
+    tn__dag_job *jobs; /* [job_count] the jobs of the new schedule graph */
     tn__ruled_job *of;
     tn__dag_value *values;
     uint32_t *value_of;
@@ -242,7 +244,8 @@ static tn_status build_recompute(build_state *s, uint32_t id) {
             if (s->rules->how[maker] == TN__RULED_SWAP) {
                 TN_TRY(build_in(s, inputs[i]));
             } else {
-                /* the stack has each job of a chain of sources at most once */
+                /* the stack does not overflow: it has each job of a chain of sources at most
+                 * once */
                 s->stack[depth++] = maker;
                 break;
             }
@@ -279,7 +282,7 @@ static tn_status build_first(build_state *s, uint32_t id) {
     return TN_OK;
 }
 
-/* --- the order --- */
+/* --- the order in which jobs are written --- */
 
 static tn_status build_item(build_state *s, uint32_t kind, uint32_t what) {
     switch (kind) {
@@ -582,8 +585,9 @@ static void rules_find_turns(tn__rules_state *s) {
 
 /* --- the place of a change --- */
 
-/* Finds the last early access of a value (*leave) and its first late reader (*back). Returns false
- * if no reader is late enough, so that a release in between would gain nothing. */
+/* Finds the last early access of a value (*leave) and its first late reader (*back). Without a
+ * backward pass these are the two consecutive accesses that are furthest apart. Returns false if no
+ * reader is late enough, so that a release in between would gain nothing. */
 static bool rules_separate(const tn__rules_state *s, uint32_t value, uint32_t *leave,
                            uint32_t *back) {
     const tn__lists *reads = &s->dag->reads;
@@ -736,8 +740,8 @@ static void rules_find_passes(const tn__rules_state *s, uint32_t *pass) {
     for (uint32_t j = 0; j < dag->job_count; j++) pass[j] = rules_root(pass, j);
 }
 
-/* Whether the job ends its segment: a job of another segment in the same forward pass reads a
- * result of it. */
+/* Whether the job ends its segment: a result of the job is an output of the program, or is read by
+ * a job of another segment before the backward pass. */
 static bool rules_is_end(const tn__rules_state *s, const uint32_t *segment, uint32_t job) {
     const tn__job *it = &s->dag->jobs[job];
     for (uint32_t k = 0; k < it->output_count; k++) {
@@ -782,7 +786,7 @@ static tn_status rules_segments(tn__rules_state *s) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- all steps of applying rules --- */
 
 static tn_status rules_room(tn__rules_state *s) {
     const size_t jobs = (size_t)s->dag->job_count + 1, values = (size_t)s->dag->value_count + 1;

@@ -9,7 +9,7 @@
 #include "fit/budget/schedule/schedule_graph.h"
 
 typedef struct tn__ruled_job {
-    uint8_t kind;  /* tn__action_kind: RUN, OUT, SETTLE or IN */
+    uint8_t kind;  /* kind of the action (tn__action_kind): RUN, OUT, SETTLE or IN */
     uint32_t what; /* for RUN the job of the original schedule graph, otherwise a value of it */
 } tn__ruled_job;
 
@@ -17,8 +17,9 @@ typedef struct tn__ruled_job {
  * graph for each of its jobs and values. */
 typedef struct tn__ruled {
     tn__dag dag;
-    tn__ruled_job *jobs; /* [dag.job_count] */
-    uint32_t *values;    /* [dag.value_count] the value of the original schedule graph */
+    /* [dag.job_count] the action of the original schedule graph that each job stands for */
+    tn__ruled_job *jobs;
+    uint32_t *values; /* [dag.value_count] the value of the original schedule graph */
     /* number of operators that run again because of a rule, and of values that are swapped */
     uint32_t recompute, copied;
 } tn__ruled;
@@ -43,8 +44,8 @@ tn_status tn__rules_apply(const tn_rules *rules, const tn_graph *graph, const tn
  * schedule graph. `to` must be initialised; its actions are replaced. */
 tn_status tn__rules_schedule(const tn__ruled *ruled, const tn__schedule *from, tn__schedule *to,
                              tn_error *error);
-/* Describes rule `index` for a message, for example "keep 'type:Relu'". `count`: the number of
- * segments. */
+/* Describes rule `index` for a message, for example "keep 'type:Relu'"; if `index` is rules->count,
+ * the number of segments. */
 #define TN__RULE_TEXT 128
 const char *tn__rule_text(const tn_rules *rules, uint32_t index, char text[TN__RULE_TEXT]);
 

@@ -39,7 +39,8 @@ typedef struct tn__stream_use {
  * held. */
 typedef struct tn__stream_fetch {
     uint32_t block, begins; /* the block, and the step before which its read begins */
-    uint32_t first, last;   /* first and last step that use the block; it is dropped after `last` */
+    /* first and last step that use the block; the block is dropped after `last` */
+    uint32_t first, last;
 } tn__stream_fetch;
 
 typedef struct tn__stream {
@@ -59,10 +60,11 @@ typedef struct tn__stream {
     /* [blocks] the block stays in memory permanently, so it is never read during the run */
     bool *stays;
     /* the following fields are data of one choice */
-    uint64_t target;           /* bytes that may be live at once */
-    uint64_t *held;            /* [steps] bytes of blocks that are in memory during the step */
-    uint64_t *start;           /* [steps + 1] time at which the step begins, in picoseconds */
-    tn__stream_fetch *fetches; /* [fetch_count] in the order in which they are read */
+    uint64_t target; /* bytes that may be live at once */
+    uint64_t *held;  /* [steps] bytes of blocks that are in memory during the step */
+    uint64_t *start; /* [steps + 1] time at which the step begins, in picoseconds */
+    /* [fetch_count] the reads of blocks, in the order in which they are done */
+    tn__stream_fetch *fetches;
     uint32_t fetch_count;
     uint64_t time;
     /* the step at which the blocks and other live memory did not fit into the target */
@@ -184,7 +186,7 @@ static tn_status items_links(tn__stream *stream) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- reading a program --- */
 
 static tn_status items_check(const tn_program *program, const tn_stream_options *options,
                              tn_error *error) {
@@ -464,7 +466,9 @@ static void pick_rest(pick_state *state) {
 /* --- starts --- */
 
 typedef struct pick_best {
-    bool *stays, *held; /* the choice: [blocks] of stays, [uses] of held */
+    /* the best choice so far: [blocks] which blocks stay permanently, [uses] for which uses a block
+     * is held */
+    bool *stays, *held;
     /* time of the run, and bytes that it reads; UINT64_MAX: no choice was kept yet */
     uint64_t time, read;
 } pick_best;
@@ -656,7 +660,6 @@ static tn_status emit_open(stream_program *state, tn__arena *arena) {
     return TN_OK;
 }
 
-/* below */
 static tn_status stream_emit(tn__stream *stream, tn_program **program) {
     stream_program state = {.stream = stream, .newest = TN_NONE};
     uint32_t encoded_count;
@@ -756,7 +759,7 @@ static tn_status stream_time(tn__stream *stream, const tn_costs *costs,
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- all rounds of a search --- */
 
 /* Fills the facts of a refusal. `laid` is the size of the smallest layout; 0 means that no layout
  * was made, because one step alone needs more bytes than the budget. */

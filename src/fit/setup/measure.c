@@ -231,7 +231,8 @@ static bool step_computes(const tn_program *program) {
     return true;
 }
 
-/* Fills a tensor with random numbers if the graph does not have its values, as for a weight. */
+/* Called for a tensor whose values the graph does not have, such as a weight: fills it with random
+ * numbers if it has floats, otherwise with zeros. */
 static tn_status step_read(void *self, const tn_graph *graph, tn_tensor_id id, void *bytes,
                            uint64_t size, tn_error *error) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);
@@ -290,8 +291,8 @@ static double measure_scale(const tn__measure_whole *whole, const tn_costs *cost
 #define MEASURE_SECONDS 20.0
 #define MEASURE_ROUNDS 7u
 #define MEASURE_BYTES (UINT64_C(2) << 30)
-/* bytes that lie between two runs of a sample, if a step uses as many: a smaller group alternates
- * between several copies of its operands */
+/* bytes that should lie between two runs of a sample, if a step uses as many: a group with fewer
+ * bytes gets several copies of its operands, which are used in turn */
 #define MEASURE_COLD (UINT64_C(64) << 20)
 
 typedef struct measure_state {
@@ -347,7 +348,8 @@ static tn_status measure_sample(measure_state *s, tn__executor *executor, tn_op_
     return TN_OK;
 }
 
-/* Finds the operators that write an output over an input in the given program, in s->inplace. */
+/* Finds the operators that write output 0 over an input in the given program, and the input of
+ * each, in s->inplace. */
 static tn_status measure_inplace(measure_state *s) {
     const tn_occupancy *occupancy = s->options.occupancy;
     s->inplace = tn__arena_array(&s->arena, tn_graph_op_count(s->graph) + 1, sizeof *s->inplace);
@@ -501,7 +503,7 @@ static tn_status measure_fill_report(const measure_state *s, uint64_t done) {
     TN_FAIL(s->error, TN_E_STOPPED, "measuring was stopped");
 }
 
-/* Whether another round of a group may begin. Of the remaining time, each group gets a part that is
+/* Whether another round of a group may begin. Each group gets a part of the remaining time that is
  * proportional to its number of samples. */
 static bool measure_goes_on(const measure_state *s, const measure_group *group, uint32_t round,
                             double began) {

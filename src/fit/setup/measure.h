@@ -10,8 +10,8 @@
 #include "fit/budget/costs.h"
 
 #define MEASURE_ROUNDS_MOST 64u
-/* limit for the number of inputs, and of outputs, of which it is known whether they are in a
- * cache */
+/* limit for the number of inputs, and for that of outputs, for which a sample records whether they
+ * are in a cache */
 #define MEASURE_OPERANDS 64u
 
 /* An operator that is measured for all operators like it. Its operands follow each other in
@@ -20,12 +20,12 @@ typedef struct tn__sample {
     tn__executor *executor; /* executor of the operator's graph */
     tn_op_id op;
     const tn__prepared *prepared;
-    uint64_t inplace; /* bit i: output 0 is written over input i */
+    uint64_t inplace; /* the inputs over which output 0 is written: bit i stands for input i */
     /* for each input, then for each output: how many operators of this sample find it in a cache */
     uint32_t near[2 * MEASURE_OPERANDS];
     uint32_t uses;   /* number of operators of this sample that were examined for `near` */
     uint64_t bytes;  /* bytes of all operands, packed forms and scratch memory */
-    uint64_t offset; /* where these bytes begin in the memory of the sample's group */
+    uint64_t offset; /* offset of the sample's operands in the memory of the sample's group */
     double seconds[MEASURE_ROUNDS_MOST];
     uint32_t count; /* number of measured times in `seconds` */
     bool failed;    /* the operator does not run on generated data, so it has no times */

@@ -99,7 +99,8 @@ static uint32_t scratch_count(const tn_kernels *kernels, uint32_t operators) {
     return count;
 }
 
-/* Looks for kernels that lower the peak. *found is NULL if there are no such kernels. */
+/* Looks for kernels that lower the peak, and the sum of the peak and static memory. *found is NULL
+ * if there are no such kernels. */
 static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kernels **found,
                               tn_error *error) {
     const tn_kernels *now = tn_setup_kernels(setup);
@@ -112,7 +113,8 @@ static tn_status scratch_find(const tn_setup *setup, scratch_room *room, tn_kern
     TN_TRY(scratch_kernels(setup, room, &least, error));
     uint64_t peak = scratch_peak(room, tn_kernels_workspaces(least));
     tn_status status = TN_OK;
-    /* a limit below the peak that the smallest kernels reach would not lower it further */
+    /* the smallest kernels reach this peak, and a limit below it would not lower the peak
+     * further */
     if (peak > room->base && peak < before) {
         tn_kernels_destroy(least);
         scratch_limit(room, operators, peak);

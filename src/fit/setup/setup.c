@@ -108,7 +108,7 @@ tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_opti
     const tn_kernels *kernels = tn_setup_kernels(setup);
     tn__options(&memory, sizeof memory, options->memory);
     memory.struct_size = sizeof memory;
-    /* so that the results of tiles are written directly into their place in the joined tensor */
+    /* the results of tiles are written directly into their place in the joined tensor */
     if (tn_setup_splits(setup) != NULL) memory.fuse_concat = true;
     if (kernels != NULL) {
         memory.workspaces = tn_kernels_workspaces(kernels);
@@ -271,7 +271,7 @@ tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_er
     return tn_plan_loosen(occupancy, &memory, &plan, &part->layout, error);
 }
 
-/* --- the whole --- */
+/* --- the table of stages, and running them --- */
 
 static const struct {
     const char *name;

@@ -11,8 +11,8 @@
 #include "fit/budget/refusal.h"
 
 enum {
-    /* the rewritten graph if operators are then put into tiles, which makes PART_GRAPH; otherwise
-     * there is only PART_GRAPH */
+    /* the graph that the stage REWRITE made, if its operators are then put into tiles; the result
+     * is PART_GRAPH. Without tiles, the rewritten graph is PART_GRAPH itself */
     PART_REWRITTEN,
     PART_GRAPH,
     PART_KERNELS,
@@ -33,8 +33,8 @@ enum {
 typedef struct tn__setup_statics {
     tn_static_block *blocks;
     uint32_t count;
-    uint64_t bytes; /* bytes of all blocks, each rounded up to its alignment */
-    bool inside;    /* the blocks lie in the arena, as buffers of the problem */
+    uint64_t bytes; /* bytes of all static blocks, each rounded up to its alignment */
+    bool inside;    /* the static blocks lie in the arena, as buffers of the problem */
 } tn__setup_statics;
 
 typedef struct tn__setup_part {
@@ -52,7 +52,8 @@ typedef struct tn__setup_part {
         tn_stream_result streamed;
     };
     tn_recompute_report report; /* RECOMPUTED */
-    /* for PART_GRAPH; the part owns the lists of regions and repeats in it */
+    /* report about the tiles, for PART_GRAPH; the part owns the lists of regions and repeats in the
+     * report */
     tn_split_report split;
     tn_scratch_report scratch; /* SCRATCH */
 } tn__setup_part;
@@ -73,7 +74,8 @@ struct tn_setup {
 /* Makes a part of a compiled model, for the files of the stages; `setup` has no part of this kind
  * yet. */
 tn_status tn__setup_part_make(tn_setup *setup, int kind, tn__setup_part **part, tn_error *error);
-/* releases a part of the compiled model; does nothing if the part was not made */
+/* Releases a part of a compiled model, and frees it if no other compiled model shares it. Does
+ * nothing if the part was not made. */
 void tn__setup_part_release(tn_setup *setup, int kind);
 /* Returns the options for counting memory, with the results of the stages that have run so far. */
 tn_occupancy_options tn__setup_memory(const tn_setup *setup, const tn_setup_options *options);
@@ -148,7 +150,8 @@ tn_status tn__setup_costs(const tn_setup *setup, const tn_setup_options *options
                           tn_error *error);
 /* The stage STREAM: streams weights if the plan exceeds the budget. */
 tn_status tn__setup_stream(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* Counts the static memory of a program, in the forms that its kernels need. */
+/* Counts the static memory of a program, in the forms that its kernels need. inside: the static
+ * blocks lie in the arena. */
 tn_status tn__setup_count_statics(tn_setup *setup, const tn_program *program, bool inside,
                                   tn_error *error);
 /* The stage SCRATCH: chooses kernels with less scratch memory if that lowers the peak. */

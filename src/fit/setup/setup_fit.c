@@ -74,8 +74,8 @@ tn_status tn__setup_recompute(tn_setup *setup, const tn_setup_options *options, 
     tn__setup_part *part;
     if (!tn__setup_recomputes(options) && !later) return TN_OK;
     TN_TRY(setup_recompute_make(setup, options, tn__setup_ordered(setup), &made, &report, error));
-    /* nothing is to be recomputed, so the rules were only checked; one pipeline stage does not have
-     * all operators, so it gets them later */
+    /* this stage recomputes nothing: the rules were applied only to check them, because a pipeline
+     * stage, which does not have all operators, gets them after the division */
     if (!tn__setup_recomputes(options)) {
         tn_program_destroy(made);
         return TN_OK;
@@ -146,7 +146,7 @@ static tn_status setup_fit_take(tn_setup *setup, const tn_setup_options *options
     tn__setup_part *fit, *occupancy, *layout;
     bool inside = options->statics != TN_STATIC_APART;
     for (int old = inside ? PART_OCCUPANCY : PART_STATICS; old < PART_COUNT; old++)
-        /* this part belongs to the old program, so it is released */
+        /* parts of later stages belong to the old program, so they are released */
         tn__setup_part_release(setup, old);
     tn__setup_part_release(setup, kind);
     tn_status status = tn__setup_part_make(setup, kind, &fit, error);

@@ -25,10 +25,12 @@
 /* choices that are predicted to need up to 1 / SPLIT_NEAR more than the target are drafted */
 #define SPLIT_NEAR 2u
 #define SPLIT_DRAFTS 16u
-/* number of choices whose predicted bytes lie directly below the target and that are timed */
+/* number of choices that are timed: those with the most predicted bytes that are still below the
+ * target */
 #define SPLIT_STEPS 8u
 #define SPLIT_TIMED 8u /* number of fixed smaller budgets for which a choice is timed */
-/* each of these budgets is smaller than the previous one by 1 / SPLIT_GRID of it */
+/* each fixed smaller budget is smaller than the previous one by 1 / SPLIT_GRID of the previous
+ * one */
 #define SPLIT_GRID 16u
 #define SPLIT_ANY 1000.0 /* a work budget so large that it does not limit */
 #define SPLIT_LEAST_S 1e-6
@@ -36,7 +38,7 @@
 
 /* --- given regions --- */
 
-/* Copies the requested regions into the part, for reports. */
+/* Copies the requested regions and recomputed tensors into the part, for reports. */
 static tn_status split_keep(tn_setup *setup, const tn_setup_split *asked, tn__setup_part *part,
                             tn_error *error) {
     tn_split_region *kept =
@@ -91,9 +93,9 @@ typedef struct split_state {
     tn_split_search *search;
     tn_setup *best;          /* the best compiled model so far; NULL: none yet */
     tn_split_choice drafted; /* the choice of which `best` is made, if its plan is a draft */
-    double deadline;         /* a time of tn__clock_s; 0: no deadline */
-    uint64_t work_limit;     /* placements and regions that may still be tried; 0: no limit */
-    bool stopped;            /* a limit was reached, so the search ends */
+    double deadline;     /* time at which the search must end, as tn__clock_s counts; 0: no limit */
+    uint64_t work_limit; /* placements and regions that may still be tried; 0: no limit */
+    bool stopped;        /* a limit was reached, so the search ends */
     tn_error *error;
 } split_state;
 
@@ -243,8 +245,8 @@ static bool split_fits(const split_state *state) {
     return budget > 0 && state->best != NULL && tn_setup_need(state->best).total <= budget;
 }
 
-/* Compiles a choice with a draft plan, and keeps both if the result is smaller than the best so
- * far. */
+/* Compiles a choice with a draft plan. If the result is smaller than the best so far, keeps it and
+ * the choice. */
 static tn_status split_draft(split_state *state, tn_split_choice *choice) {
     tn_setup *made;
     tn_status status = split_set_up(state, choice, true, &made);
@@ -510,8 +512,8 @@ tn_status tn__setup_split(const tn_graph *graph, const tn_setup_options *options
 
 /* --- the curve --- */
 
-/* Makes compiled models for budgets at equal distances, from the smallest one up to that of the
- * graph without tiles. Equal consecutive choices are compiled once. */
+/* Makes compiled models for budgets at equal distances between the smallest one and that of the
+ * graph without tiles, without these two. Equal consecutive choices are compiled once. */
 static tn_status split_points(split_state *state, uint32_t count, tn_setup **setups,
                               uint32_t *found) {
     tn_split_choice least, choice;
@@ -586,7 +588,7 @@ tn_status tn_setup_split_sweep(const tn_graph *graph, const tn_setup_options *op
     if (asked.split == NULL || !(asked.split->share > 0))
         TN_FAIL(error, TN_E_INVALID, "a curve of operators in parts needs a share of work");
     split = *asked.split;
-    split.budget = 0; /* a curve has no single budget */
+    split.budget = 0; /* no budget, because a curve is for several budgets */
     asked.split = &split;
     TN_TRY(split_whole(graph, &asked, &whole, error));
     split_state state = {.graph = graph, .asked = &asked, .whole = whole, .error = error};

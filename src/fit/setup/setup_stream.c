@@ -24,7 +24,7 @@
 static tn_status streamed_take(tn_setup *setup, tn_stream_result *result, tn_error *error) {
     tn__setup_part *stream, *occupancy, *layout;
     for (int kind = PART_STREAM; kind < PART_COUNT; kind++)
-        /* this part belongs to the old program, so it is released */
+        /* parts of later stages belong to the old program, so they are released */
         tn__setup_part_release(setup, kind);
     tn_status status = tn__setup_part_make(setup, PART_STREAM, &stream, error);
     if (status != TN_OK) {

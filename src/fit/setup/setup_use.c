@@ -98,7 +98,7 @@ double tn_setup_seconds(const tn_setup *setup, tn_setup_stage stage) {
     return stage < TN_SETUP_STAGE_COUNT ? setup->seconds[stage] : 0;
 }
 
-/* --- to an engine --- */
+/* --- an engine of a compiled model --- */
 
 static tn_status setup_check(const tn_setup *setup, const tn_engine_options *options,
                              uint64_t capacity, tn_error *error) {

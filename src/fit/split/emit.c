@@ -34,11 +34,12 @@ typedef struct emit_tiles {
     tn_op_id before; /* the operator of the graph before which the new operators are placed */
     uint32_t part[TN_SPLIT_AXES];
     uint32_t number;   /* number of the current tile, from 1 */
-    tn_tensor_id *now; /* [tensors of the region] the tensor that holds the current tile of each */
+    tn_tensor_id *now; /* [tensors of the region] the new tensor that holds the current tile */
     /* [tensors of the region] the tensor that holds the elements kept from the current tile for the
      * next one */
     tn_tensor_id *kept;
-    /* [tensors of the region][tiles along the first axis] the tiles of results */
+    /* [tensors of the region][tiles along the first axis] the tensors that hold the tiles of
+     * results */
     tn_tensor_id *pieces;
     emit_taken *taken;
     uint32_t taken_count, taken_room;
@@ -88,7 +89,8 @@ static tn_status emit_part(emit_tiles *emit, tn_tensor_id from, const int64_t *a
                            const int64_t *starts, const int64_t *ends, uint32_t count, bool copy,
                            tn_tensor_id *made) {
     tn_op_id source = emit->source;
-    /* a graph that is traced is written for a runtime that has no views */
+    /* if origins are recorded, the graph is written for a runtime that has no views, so parts are
+     * copied */
     copy = copy || emit->trace != NULL;
     /* copies the struct, because adding a tensor may move the array of tensors */
     const tn_tensor tensor = *emit_tensor(emit, from);
@@ -185,8 +187,8 @@ static tn_status emit_remember(emit_tiles *emit, const emit_taken *taken) {
     return TN_OK;
 }
 
-/* Takes the box of elements that `needs` describes from a tensor. Along each cut, the tensor begins
- * with element base[cut]. */
+/* Takes the box of elements that `needs` describes from a tensor; an equal box that was taken
+ * before is used again. Along each cut, the tensor begins with element base[cut]. */
 static tn_status emit_take(emit_tiles *emit, tn_tensor_id from, const tn__need *needs,
                            const int64_t *base, tn_tensor_id *made) {
     int64_t axes[TN_SPLIT_AXES], starts[TN_SPLIT_AXES], ends[TN_SPLIT_AXES];
@@ -246,8 +248,8 @@ static tn_status emit_input(emit_tiles *emit, uint32_t at, uint32_t input, tn__n
 /* Makes tiles of the windows of TensorFlow Lite, in one of three ways
  * (graph/tiles/split_window.c). */
 
-/* Finds what the tile needs along one axis of input 0: the need of a cut, or the whole axis if it
- * is not cut. */
+/* Finds what the tile needs of input 0 along one axis: the need of a cut, or if the axis is not
+ * cut, the need of the whole output. */
 static tn_status tflite_need(const emit_tiles *emit, uint32_t at, uint32_t axis,
                              const tn__need *needs, tn__need *need) {
     const split_region *region = emit->region;
@@ -314,8 +316,8 @@ static void tflite_plain(const emit_tiles *emit, uint32_t at, emit_raw *raw) {
     }
 }
 
-/* Computes a window with padding SAME over the elements of its input; finds the first of its
- * outputs that belongs to the tile. */
+/* Finds how many outputs a window with padding SAME computes over the elements of its input along
+ * one axis, and the first of them that belongs to the tile. */
 static tn_status tflite_over(const emit_tiles *emit, uint32_t at, const tn__band *band, uint32_t i,
                              const tn__need *need, emit_raw *raw) {
     const split_region *region = emit->region;
@@ -447,7 +449,8 @@ static void emit_shape(const emit_tiles *emit, uint32_t at, uint32_t output, int
         shape[tensor->axis[c]] = spans[c].last - spans[c].first;
 }
 
-/* Joins the elements that were kept from the previous tile with those that this tile computes. */
+/* Joins the elements that were kept from the previous tile, if any, with those that this tile
+ * computes. */
 static tn_status emit_with_kept(emit_tiles *emit, uint32_t tensor, tn_tensor_id made) {
     const split_tensor *at = &emit->region->tensors[tensor];
     const tn_tensor *like = emit_tensor(emit, made);
@@ -463,8 +466,8 @@ static tn_status emit_with_kept(emit_tiles *emit, uint32_t tensor, tn_tensor_id 
                      emit->now[tensor]);
 }
 
-/* Adds an operator (a window) that computes more elements than the tile needs, and cuts the tile
- * out of its output. */
+/* Adds an operator (a window) that computes more elements than the tile needs, cuts the tile out of
+ * its output, and joins it with the elements that were kept from the previous tile. */
 static tn_status emit_cut_out(emit_tiles *emit, uint32_t at, tn_op *op, const emit_raw *raw,
                               tn_tensor_id *output) {
     const tn_op *whole = tn_graph_op(emit->region->graph, emit->region->ops[at].id);
@@ -545,9 +548,10 @@ static tn_status emit_compute(emit_tiles *emit, uint32_t at) {
     return emit_outputs(emit, at, &op, inputs + tn_graph_op(region->graph, id)->input_count + 1);
 }
 
-/* --- from part to part --- */
+/* --- from one tile to the next --- */
 
-/* Copies the elements of a tensor that both this tile and the next one need. */
+/* If elements are kept from tile to tile, copies those of a tensor that both this tile and the next
+ * one need. */
 static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {
     const split_region *region = emit->region;
     uint32_t part = emit->part[0];
@@ -561,7 +565,8 @@ static tn_status emit_keep(emit_tiles *emit, uint32_t tensor) {
     int64_t to = end - here.first;
     bool all = next.first == here.first && end == here.last;
     split_span now = *tn__split_made(region, 0, part, tensor);
-    if (all && now.first >= now.last) { /* the previous tile kept all of these elements already */
+    /* the elements for the next tile are exactly those that were kept for this tile */
+    if (all && now.first >= now.last) {
         emit->kept[tensor] = emit->now[tensor];
         return TN_OK;
     }

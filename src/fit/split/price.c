@@ -49,7 +49,8 @@ static void model_live_from(split_model *model, tn_tensor_id id, uint32_t place)
         (split_life){id, place, last == TN_NONE ? place : last, tn__split_bytes(tensor)};
 }
 
-/* Finds the input that shares its memory with output 0 of an operator. */
+/* Finds the input whose memory output 0 of an operator uses: as a view, or by writing over an input
+ * that nothing else reads later. */
 static void model_alias(split_model *model, uint32_t place) {
     const tn_graph *graph = model->order.graph;
     tn_op_id id = model->order.ops[place];
@@ -108,8 +109,8 @@ static void model_fill_roots(void *self, tn__lists *roots) {
         if (model_is_root(model, id, &from) && from > 0) tn__lists_add(roots, from - 1, id);
 }
 
-/* Computes the live bytes at each place from the first and last places of live ranges. Sums beyond
- * 64 bits wrap around. */
+/* Computes the live bytes at each place, and those that are live from before it until after it,
+ * from the first and last places of live ranges. Sums beyond 64 bits wrap around. */
 static tn_status model_sum(split_model *model, tn__arena *arena, tn_error *error) {
     uint32_t places = model->order.op_count, from;
     uint64_t *change = tn__arena_array(arena, (size_t)places + 2, sizeof *change), now = 0;
@@ -189,7 +190,7 @@ tn_status tn__split_model(const tn_graph *graph, const tn_split_options *options
     return model_sum(model, arena, error);
 }
 
-/* --- tables: one for each number of parts ----------------------------------------------------- */
+/* --- tables: one for each number of tiles ----------------------------------------------------- */
 
 /* Counts elements, bytes and copies of each operator of a window for one number of tiles.
  *
@@ -476,7 +477,8 @@ static void price_fill_readers(void *self, tn__lists *readers) {
     for (uint32_t at = 0; at < region->op_count; at++) {
         const tn_op *op = tn__price_op(pricer, at);
         for (uint32_t i = 0; i < op->input_count; i++) {
-            /* tensors from outside the window have no number, or one above those of its results */
+            /* skips tensors from outside the window: they have no number, or one above those of its
+             * results */
             uint32_t t =
                 op->inputs[i] != TN_NONE ? tn__split_local(region, op->inputs[i]) : TN_NONE;
             if (t < region->made_count) tn__lists_add(readers, t, at);
@@ -532,7 +534,7 @@ void tn__price_extend(split_pricer *pricer) {
 /* --- the region at its current length --- */
 
 /* Finds which tensors share memory inside a tile: those that share it in the whole graph, if both
- * exist in tiles. */
+ * exist in tiles and the result is not read after the region. */
 static void price_share(split_pricer *pricer) {
     const split_region *region = pricer->region;
     for (uint32_t t = 0; t < region->made_count; t++) {
@@ -572,7 +574,7 @@ static void price_list_ends(split_pricer *pricer) {
     }
 }
 
-/* --- a walk over the sampled parts --- */
+/* --- a walk over the examined tiles --- */
 
 typedef struct price_state {
     const split_pricer *pricer;
@@ -624,8 +626,8 @@ static uint64_t price_second(const price_part *at_part, uint32_t at, uint64_t in
     return share > 1 ? (uint64_t)(share * (double)(*pads ? in : out)) : 0;
 }
 
-/* Counts a window that pads its input or crops its output. price->now includes its output
- * already. */
+/* Counts a window of TensorFlow Lite that pads its input or crops its output. price->now includes
+ * its output already. */
 static void price_window(price_state *price, const price_part *part, uint32_t at) {
     const split_region *region = part->pricer->region;
     const tn_op *op = tn__price_op(part->pricer, at);
@@ -696,7 +698,7 @@ static void price_walk(price_state *price, price_table *table) {
     }
 }
 
-/* --- joins after the parts --- */
+/* --- joins after the tiles --- */
 
 /* Counts the joins of results if tiles are not computed directly into the joined result: all tiles
  * of a result exist together with it. */
@@ -728,7 +730,8 @@ static void price_join(price_state *price, uint32_t t) {
         price->moved = tn__add_sat(price->moved, 2 * bytes);
         price->now = tn__add_sat(price->pricer->floor, bytes);
         price_see(price, 0);
-    } else if (region->axis_count > 1) { /* a row of tiles is joined first */
+        /* if two axes are cut, each row of tiles is joined before the rows are joined */
+    } else if (region->axis_count > 1) {
         price->moved = tn__add_sat(price->moved, 2 * bytes);
         price->peak = tn__add_sat(price->peak, bytes / region->parts[0]);
     }

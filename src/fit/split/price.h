@@ -27,13 +27,14 @@ typedef struct split_model {
     uint64_t *flops;   /* [places] */
     /* [places] the input that output 0 views or may overwrite; TN_NONE: no such input */
     uint32_t *alias;
-    bool *is_view; /* [places] output 0 is a view of this input, rather than written over it */
+    /* [places] output 0 is a view of the input `alias`, rather than written over it */
+    bool *is_view;
     /* [operators of the graph] bytes of scratch memory; NULL: those of the operators' rules */
     const uint64_t *scratch;
     uint64_t work; /* sum of the operations of all operators */
     /* [operators of the graph] permanent bytes that each copy of the operator needs; NULL: none */
     const uint64_t *kept;
-    uint64_t move_kept; /* permanent bytes that an operator needs which only moves elements */
+    uint64_t move_kept; /* permanent bytes for each additional operator that only moves elements */
     /* the runtime copies all parts and joins, and shares no memory for views (TensorFlow Lite) */
     bool copies;
     uint64_t *behind; /* [places] bytes that are live from before the place until after it */
@@ -58,7 +59,7 @@ uint64_t tn__split_bytes(const tn_tensor *tensor);
  * their own that are made in between). */
 void tn__split_across(split_model *model, uint32_t first, uint32_t last);
 
-/* --- a region in parts ------------------------------------------------------------------------ */
+/* --- a region in tiles ------------------------------------------------------------------------ */
 
 /* The memory and the cost of a region in tiles. */
 typedef struct split_price {
@@ -88,7 +89,7 @@ typedef struct price_tensor {
 typedef struct price_step {
     uint64_t copied; /* bytes of operands that are copied because they are not contiguous */
     uint64_t read;
-    uint64_t moves; /* number of copies */
+    uint64_t moves; /* number of copies that the operator makes */
     bool any;       /* the operator computes at least one element in this tile */
 } price_step;
 
@@ -98,13 +99,14 @@ typedef struct price_table {
     uint32_t parts[TN_SPLIT_AXES];
     bool failed; /* the operator before `at` cannot compute one of the tiles */
     uint32_t at;
-    /* the elements of each tile, as in the region */
+    /* the elements of each tile that are needed and computed (see split_region) */
     split_span *need[TN_SPLIT_AXES], *made[TN_SPLIT_AXES];
     uint32_t seen, part[PRICE_SEEN * PRICE_SEEN][TN_SPLIT_AXES];
     /* [seen][results of the window] bytes of the tensors in each examined tile */
     price_tensor *tensors;
-    price_step *steps;               /* [seen][operators] */
-    uint64_t bytes_read, bytes_made; /* sums over all counted operators and examined tiles */
+    price_step *steps; /* [seen][operators] copies that the operator makes in each examined tile */
+    /* bytes that operators read and make: sums over all counted operators and examined tiles */
+    uint64_t bytes_read, bytes_made;
     uint64_t moved, moves, halo;
     double extra;
 } price_table;
@@ -125,8 +127,8 @@ typedef struct split_pricer {
     /* [made tensors] the tensor that gives its memory to this one inside a tile, and the last
      * reader of that memory */
     uint32_t *root, *last;
-    /* [operators] first entry and [2 * made tensors] next entry of the lists of what ends after
-     * each operator */
+    /* lists of the releases and last reads after each operator: [operators] the first entry, [2 *
+     * made tensors] the next entry */
     uint32_t *end, *next;
     uint64_t floor;
 } split_pricer;

@@ -12,7 +12,7 @@
  */
 #include "fit/split/region.h"
 
-/* --- elements that a part needs, from known laws ---------------------------------------------- */
+/* --- elements that a tile needs, from known laws ---------------------------------------------- */
 
 /* Computes the elements of an input that a tile needs, without calling the operator's rule each
  * time.
@@ -29,8 +29,7 @@
 
 enum { ASK_UNKNOWN, ASK_RULE, ASK_LAW };
 
-/* What is known about the needs of one input of an operator, for tiles along one axis of its
- * outputs. */
+/* Facts about the needs of one input of an operator, for tiles along one axis of its outputs. */
 struct split_law {
     uint8_t state;
     /* for an operator that joins tensors, an empty range is a valid answer: the tile does not need
@@ -117,9 +116,9 @@ bool tn__split_ask(const split_order *order, tn_op_id id, tn__tile *part, uint32
     return ask_rule(order, law, id, part, input, need);
 }
 
-/* --- operators that run in parts, and the axes of their tensors ------------------------------- */
+/* --- operators that run in tiles, and the axes of their tensors ------------------------------- */
 
-/* --- the order --- */
+/* --- the order of a graph's operators --- */
 
 tn_status tn__split_order(const tn_graph *graph, tn__arena *arena, split_order *order,
                           tn_error *error) {
@@ -165,7 +164,7 @@ static uint32_t region_tensor(split_region *region, tn_tensor_id id) {
     if (*local == 0) {
         split_tensor *made = &region->tensors[region->tensor_count++];
         *made = (split_tensor){.id = id, .axis = {TN_NONE, TN_NONE}, .maker = TN_NONE};
-        /* assumed to be needed whole, until the tensor becomes a result of an operator in the
+        /* a new tensor counts as needed whole, until it becomes a result of an operator in the
          * window */
         made->whole = true;
         *local = region->tensor_count;
@@ -209,7 +208,7 @@ static tn_status region_take(const split_order *order, uint32_t first, uint32_t 
     return TN_OK;
 }
 
-/* --- operators that run in parts --- */
+/* --- operators that run in tiles --- */
 
 /* Whether all readers want the outputs of an operator in tiles, along axes that the outputs
  * share. */
@@ -275,7 +274,8 @@ static void region_want(split_region *region, uint32_t at, uint32_t input, const
     uint32_t index = region_tensor(region, region_op(region, at)->inputs[input]);
     split_tensor *tensor = &region->tensors[index];
     tensor->touched = true;
-    /* made outside of the window, so that each tile takes its elements from the whole tensor */
+    /* the tensor is made outside of the window, so each tile takes its elements from the whole
+     * tensor */
     if (index >= region->made_count) return;
     for (uint32_t c = 0; c < region->axis_count; c++) {
         bool agree = wanted[c] != TN_NONE && (!tensor->read || tensor->axis[c] == wanted[c]);
@@ -435,7 +435,7 @@ uint32_t tn__split_result(const split_region *region, uint32_t at) {
     return tn__split_local(region, region_op(region, at)->outputs[0]);
 }
 
-/* --- elements of each part: needed, computed, kept -------------------------------------------- */
+/* --- elements of each tile: needed, computed, kept -------------------------------------------- */
 
 /* Computes the elements of each tensor that each tile needs, and those that it computes.
  *
@@ -477,8 +477,8 @@ static int64_t ranges_extent(const split_region *region, uint32_t tensor, uint32
 
 /* --- the results of a region --- */
 
-/* Sets the elements of a result with readers outside of the region that each tile must provide:
- * they begin where those of the previous tile end. */
+/* For a result with readers outside of the region: sets the elements that each tile must provide.
+ * They begin where those of the previous tile end. */
 static void ranges_hand_out(split_region *region, uint32_t cut, uint32_t part, uint32_t tensor) {
     split_span *need = tn__split_need(region, cut, part, tensor);
     int64_t extent = ranges_extent(region, tensor, cut);
@@ -525,7 +525,7 @@ bool tn__split_part_need(const split_region *region, uint32_t at, uint32_t input
     return tn__split_ask(region->order, region->ops[at].id, whole, input, need);
 }
 
-/* number of inputs of an operator whose needed elements are stored; few operators have more
+/* number of inputs of an operator for which the needed elements are stored; few operators have more
  * inputs */
 #define RANGES_FEW 8u
 

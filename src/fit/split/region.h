@@ -58,13 +58,15 @@ typedef struct split_region {
     bool keep, slices;
     split_op *ops; /* [op_count] the operators of the window, in the order of the graph */
     uint32_t op_count;
-    uint32_t begin;        /* the region consists of the operators [begin, op_count) */
-    split_tensor *tensors; /* [tensor_count] */
+    uint32_t begin; /* the region consists of the operators [begin, op_count) */
+    /* [tensor_count] the tensors that operators of the region read or make */
+    split_tensor *tensors;
     uint32_t tensor_count, made_count;
-    /* [cuts][tiles of the cut][made tensors] elements along the tensor's axis */
-    /* the elements that the readers need, or more if the tile has more */
+    /* [cuts][tiles of the cut][made tensors] the elements along the tensor's axis that a tile has
+     * for its readers; if elements are kept, also those for later tiles */
     split_span *need[TN_SPLIT_AXES];
-    /* the elements that the operator computes; the others were kept from earlier tiles */
+    /* [cuts][tiles of the cut][made tensors] the elements that the operator computes; the others
+     * were kept from earlier tiles */
     split_span *made[TN_SPLIT_AXES];
     tn__arena arena;
     tn_error *error;
@@ -107,7 +109,7 @@ struct split_order {
     uint32_t *local;
     /* [operators][SPLIT_KNOWN] whether the operator can be cut along each axis, as far as known */
     uint8_t *known;
-    struct split_law *laws; /* region.c */
+    struct split_law *laws; /* laws of operators for their inputs (region.c) */
     size_t *first_law;      /* [operators] index of the operator's first law in `laws` */
 };
 

@@ -21,20 +21,21 @@ typedef struct search_point {
     uint32_t first, last; /* places */
     tn_split_region region;
     split_price price;
-    uint64_t cost; /* additional operations, plus the moved bytes as operations that take as long */
+    /* additional operations, plus the operations that take as long as moving the moved bytes */
+    uint64_t cost;
     uint64_t floor;
 } search_point;
 
 /* Limits for all graphs of a search together. */
 typedef struct search_limits {
     uint64_t work, work_limit; /* number of priced regions, and its limit; 0: no limit */
-    double deadline;           /* a time of tn__clock_s; 0: no deadline */
+    double deadline; /* time at which the search must end, as tn__clock_s counts; 0: no limit */
     bool stopped;
 } search_limits;
 
 /* One of the graphs of a search, with its prices. */
 typedef struct search_stage {
-    const tn_context *context; /* services of the caller; NULL: the stage is not open */
+    const tn_context *context; /* the caller's context; NULL: the stage is not open */
     search_limits *limits;
     tn__arena arena;
     const tn_graph *graph;
@@ -208,7 +209,7 @@ static tn_status search_lengths(search_stage *search, split_pricer *pricer, sear
         if (most < small || !region->ops[region->begin].parts) continue;
         point->floor = tn__price_floor(pricer);
         if (point->floor + point->floor / 16 >= most) continue;
-        /* the limits also ask the caller whether to continue */
+        /* ends early if the time limit is reached, or if the search was stopped before */
         if (search_is_over(search->limits)) return TN_OK;
         search_point asked = *point;
         TN_TRY(search_more(search, pricer, &asked, most, error));
@@ -621,7 +622,8 @@ tn_status tn_split_search_create(const tn_graph *graph, const tn_split_options *
     if (status == TN_OK) status = stages_smallest(&made->stages[0], made->work / 2, &least, error);
     while (status == TN_OK && more && made->count < STAGES_MOST)
         status = stages_next(made, &asked, &least, &more, error);
-    /* these arrays belong to the caller, and need not exist after this call */
+    /* forgets the arrays of the options: they belong to the caller, and need not exist after this
+     * call */
     for (uint32_t i = 0; i < made->count; i++)
         made->stages[i].model.scratch = made->stages[i].model.kept = NULL;
     if (status == TN_OK)

@@ -9,7 +9,8 @@
  * the copied operators and the bytes that must stay live for them.
  *
  * An operator is not recomputed if it writes into operands, is random or has blocks. If any
- * operator of the graph writes into its operands, nothing is recomputed.
+ * operator of the graph writes into its operands or must keep its order with others, nothing is
+ * recomputed.
  *
  * Cost: O(tensors + operands) to choose, plus a walk to the front for each tensor that waits, which
  * ends at the operator that makes the first tensor that the copy needs. The graph with copies costs
@@ -26,16 +27,19 @@
 
 /* limit for the number of recomputed operators, because a region must contain them */
 #define SKIP_LENGTH 60u
-#define SKIP_GAP 8u /* a tensor that waits for fewer operators than this can wait inside a region */
+/* least number of operators during which a tensor waits, if it is to be recomputed; a shorter wait
+ * fits into a region */
+#define SKIP_GAP 8u
 
 typedef struct skip_walk {
     const split_model *model;
-    /* [tensors] equal to `turn`: a recomputed operator reads the tensor, or it is the tensor to
-     * recompute */
+    /* [tensors] equal to `turn` if a recomputed operator reads the tensor, or if it is the tensor
+     * to recompute */
     uint32_t *wanted;
-    uint32_t *taken; /* [places] equal to `turn`: the operator is recomputed */
+    uint32_t *taken; /* [places] equal to `turn` if the operator is recomputed */
     uint32_t turn;   /* number of the current walk to the front of the graph, from 1 */
-    /* number of wanted tensors that are made at an earlier place than that of the walk */
+    /* number of wanted tensors that are made at an earlier place than the one that the walk has
+     * reached */
     uint32_t ahead;
     tn_tensor_id root;
     uint32_t before;
@@ -91,7 +95,8 @@ static bool skip_may(const tn_graph *graph, tn_op_id id) {
     return true;
 }
 
-/* Moves the walk one place to the front. Returns false if the walk must end here. */
+/* Moves the walk one place to the front: an operator there that makes a wanted tensor is
+ * recomputed, so its inputs are wanted. Returns false if the walk must end here. */
 static bool skip_step(skip_walk *walk, uint32_t place) {
     const tn_op *op = skip_op(walk->model, place);
     if (!skip_makes(walk, op)) return true;
@@ -244,7 +249,7 @@ static double skip_worth(skip_walk *walk, tn_tensor_id id, uint64_t least, split
         uint32_t before = walk->count;
         if (!skip_step(walk, p)) break;
         if (walk->count == before || walk->stays >= bytes || bytes - walk->stays < least) continue;
-        /* the copy of the tensor is written to memory as well */
+        /* the work includes writing the copy of the tensor to memory */
         double work = (double)tn__work_added(walk->flops, bytes, TN__PLAIN_RATIO);
         double worth = (double)(bytes - walk->stays) / work;
         if (worth <= best) continue;
@@ -408,7 +413,7 @@ tn_status tn__skip_graph(const split_model *model, const split_skip *skip,
     return status;
 }
 
-/* --- the same for a list that the caller gives --- */
+/* --- recomputed tensors that the caller chose --- */
 
 static tn_status skip_check(const split_order *order, const tn_split_again *it, tn_error *error) {
     if (it->tensor >= tn_graph_tensor_count(order->graph) || it->from >= it->before ||

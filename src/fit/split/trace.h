@@ -11,17 +11,18 @@
 
 typedef struct tn__split_trace {
     tn_context context;
-    /* [operators] the operator of the given graph that it is, or of which it computes a tile;
-     * TN_NONE: it only moves elements (of the domains "tenure" and "", or a PAD of "tflite") */
+    /* [operators] the operator of the given graph that this one is, or of which this one computes a
+     * tile; TN_NONE: this one only moves elements (of the domains "tenure" and "", or a PAD of
+     * "tflite") */
     tn_op_id *ops;
-    /* [operators] the operator was added by the split: it is not an operator of the given graph */
+    /* [operators] the split added this operator: it is not an operator of the given graph */
     bool *is_part;
     /* [operators] for the operator of a tile, the last operator of the region that it replaces */
     tn_op_id *before;
-    /* [tensors] the tensor of the given graph that it is, or of which it has a part; TN_NONE: a new
-     * constant */
+    /* [tensors] the tensor of the given graph that this one is, or of which this one has a part;
+     * TN_NONE: this one is a new constant */
     tn_tensor_id *tensors;
-    /* [tensors] the tensor was added by the split: it is not a tensor of the given graph */
+    /* [tensors] the split added this tensor: it is not a tensor of the given graph */
     bool *is_new;
     uint32_t op_count, tensor_count;
 } tn__split_trace;

@@ -67,7 +67,7 @@ tn_status tn__decompose_unsqueeze(tn_decompose *it, tn_tensor_id from, int64_t a
 tn_status tn__decompose_fail(tn_decompose *it, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* --- the decompositions (decompositions.c, decompose_attention.c) --- */
+/* --- functions that decompose one operator type each (decompositions.c, decompose_attention.c) */
 
 #define TN__DECOMPOSE(name) tn_status tn__decompose_##name(tn_decompose *it)
 
@@ -81,7 +81,7 @@ TN__DECOMPOSE(gelu);
 TN__DECOMPOSE(quick_gelu);
 TN__DECOMPOSE(skip_layer_norm);
 TN__DECOMPOSE(skip_simplified_layer_norm);
-/* decompose_attention.c */
+/* defined in decompose_attention.c */
 TN__DECOMPOSE(attention);
 TN__DECOMPOSE(rotary);
 TN__DECOMPOSE(contrib_rotary);

@@ -84,7 +84,7 @@ static tn_status attention_sequence(tn_decompose *it, const attention_parts *a, 
     return tn__decompose_give(it, 1 + which, *y);
 }
 
-/* --- what queries see --- */
+/* --- masks: which keys a query may use --- */
 
 /* Makes the integers first to first + count - 1 as a row (axis 0) or a column (axis 1). */
 static tn_status attention_range(tn_decompose *it, int64_t first, int64_t count, int64_t axis,
@@ -144,7 +144,7 @@ static tn_status attention_mask(tn_decompose *it, attention_parts *a) {
     return attention_and(it, a, sees);
 }
 
-/* --- the products --- */
+/* --- probabilities and the result of attention; rotary embedding --- */
 
 /* Computes probabilities from the scores [B, H, S, T]: softcap, bias, mask, then the soft
  * maximum. */

@@ -83,7 +83,7 @@ TN__DECOMPOSE(skip_simplified_layer_norm) {
     return decompose_skip(it, "RMSNormalization", TN_NONE, tn__decompose_in(it, 3));
 }
 
-/* --- a convolution with a state --- */
+/* --- CausalConvWithState: a convolution that continues from a state --- */
 
 /* Convolution of x [B, C, L] along its last axis with weights [C, 1, k]. The old state [B, C, k -
  * 1], or zeros, is put before x; the new state is the last k - 1 columns of the two together. */

@@ -46,8 +46,8 @@ const int64_t *tn__gradient_ints_of(const tn_gradient *it, uint32_t input, uint3
 
 /* --- adding --- */
 
-/* Adds an operator with a result named "d.<tensor>" or "d.<node>", because readers of plans look
- * for these names. */
+/* Adds an operator. It and its results get the name "d.<name>" of the operator that is
+ * differentiated, or "d.<type>" if that operator has no name. */
 static tn_status gradient_add(tn_gradient *it, const char *domain, const char *type,
                               const tn_tensor_id *inputs, uint32_t input_count,
                               const tn_attr *attrs, uint32_t attr_count, const bool *wanted,

@@ -29,7 +29,7 @@ typedef struct tn_gradient {
     uint32_t version; /* version of the operator's domain; UINT32_MAX if the file gives none */
     /* [op.output_count] gradients of the outputs; TN_NONE: nothing depends on that output */
     const tn_tensor_id *given;
-    const bool *wanted; /* [op.input_count] */
+    const bool *wanted; /* [op.input_count] true: the input needs a gradient */
     /* [op.input_count] gradients of the inputs, which the rule sets; TN_NONE at first */
     tn_tensor_id *found;
     tn_error *error;
@@ -44,7 +44,7 @@ typedef struct tn_gradient {
 
 /* whether input `input` needs a gradient; false if there is no such input */
 bool tn__gradient_wants(const tn_gradient *it, uint32_t input);
-/* the gradient of output `output`; TN_NONE if there is no such output */
+/* the gradient of output `output`; TN_NONE if there is no such output, or no gradient of it */
 tn_tensor_id tn__gradient_given(const tn_gradient *it, uint32_t output);
 /* input `input`; TN_NONE if it is omitted */
 tn_tensor_id tn__gradient_in(const tn_gradient *it, uint32_t input);

@@ -37,7 +37,7 @@ static tn_status conv_read(tn_gradient *it, uint32_t spatial, const int64_t *ker
     const char *mode = tn__attr_string(&it->op, "auto_pad", "NOTSET");
     bool same = strncmp(mode, "SAME", 4) == 0 || tn__attr(&it->op, "output_shape") != NULL;
     bool upper = strcmp(mode, "SAME_UPPER") == 0;
-    /* only a transposed convolution has this attribute */
+    /* only a transposed convolution has the attribute output_padding */
     const int64_t *extra = conv_ints(it, "output_padding", spatial);
     if (strcmp(mode, "VALID") == 0) pads = NULL;
     window->spatial = spatial;
@@ -184,7 +184,7 @@ tn_status tn__gradient_average_pool(tn_gradient *it) {
     return conv_pool(it, "AveragePoolGrad", true);
 }
 
-/* Treats the pool as a pool with one window that covers all spatial dimensions. */
+/* Gradient of GlobalMaxPool: that of a pool with one window that covers all spatial dimensions. */
 tn_status tn__gradient_global_max_pool(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     return tn__gradient_own(it, "MaxPoolGrad", TN__LIST(it->given[0], it->op.inputs[0]),
@@ -203,7 +203,8 @@ tn_status tn__gradient_global_average_pool(tn_gradient *it) {
     return tn__gradient_op(it, "Expand", TN__LIST(part, shape), NULL, 0, &it->found[0]);
 }
 
-/* --- norms of windows: y = (sum |x|^p)^(1/p), dx = sign(x) |x|^(p-1) sum of dy / y^(p-1) --- */
+/* --- pools that compute norms: y = (sum |x|^p)^(1/p), dx = sign(x) |x|^(p-1) sum of dy / y^(p-1)
+ * --- */
 
 /* Computes the tensor `id` raised to the power p - 1; for p = 2 that is the tensor itself. */
 static tn_status conv_raised(tn_gradient *it, tn_tensor_id id, double p, tn_tensor_id *raised) {
@@ -234,7 +235,7 @@ static tn_status conv_norm_finish(tn_gradient *it, double p, tn_tensor_id sums) 
     return tn__gradient_op(it, "Mul", TN__LIST(slope, sums), NULL, 0, &it->found[0]);
 }
 
-static double conv_power(const tn_gradient *it) { /* the attribute is a float before opset 2 */
+static double conv_power(const tn_gradient *it) { /* the attribute p is a float before opset 2 */
     return it->version < 2 ? tn__attr_float(&it->op, "p", 2)
                            : (double)tn__attr_int(&it->op, "p", 2);
 }
@@ -283,7 +284,7 @@ tn_status tn__gradient_lp_pool(tn_gradient *it) {
     return conv_norm_finish(it, p, sums);
 }
 
-/* The gradient takes the elements at the positions of the maxima. */
+/* Gradient of MaxUnpool: takes the elements of dy at the positions of the maxima. */
 tn_status tn__gradient_max_unpool(tn_gradient *it) {
     static const int64_t whole = -1;
     tn_tensor_id list, flat;

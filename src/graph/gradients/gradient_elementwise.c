@@ -6,7 +6,7 @@
  */
 #include "graph/gradients/gradients.h"
 
-/* --- sums, moves, Relu ------------------------------------------------------------------------ */
+/* --- gradients of sums, of reshapes, of Relu and of arithmetic -------------------------------- */
 
 tn_status tn__gradient_add(tn_gradient *it) {
     for (uint32_t i = 0; i < it->op.input_count; i++)
@@ -109,7 +109,8 @@ static tn_status arithmetic_pow_base(tn_gradient *it, tn_tensor_id exponent) {
     double number = !known                    ? -1
                     : e.value->floats != NULL ? e.value->floats[0]
                                               : (double)e.value->ints[0];
-    if (number == 0) return TN_OK; /* the result is 1 for every x, so x has no gradient */
+    /* with the exponent 0 the result is 1 for every x, so x has no gradient */
+    if (number == 0) return TN_OK;
     if (number == 2) {
         power = x;
     } else {
@@ -174,8 +175,9 @@ static uint64_t arithmetic_count(const tn_tensor *tensor) {
     return count;
 }
 
-/* Gradient of Max or Min of two operands: compares the output, which other operators keep anyway,
- * with the smaller operand. At a tie the first operand gets the gradient. */
+/* Gradient of Max or Min of two operands. If one operand has fewer elements, it is compared with
+ * the output, which other operators keep anyway, and gets the gradient at a tie. Otherwise the
+ * operands are compared, and the first one gets the gradient at a tie. */
 static tn_status arithmetic_of_two(tn_gradient *it, const char *beats, const char *reaches) {
     tn_tensor a = tn__gradient_input(it, 0), b = tn__gradient_input(it, 1);
     const tn_tensor_id *in = it->op.inputs, y = it->op.outputs[0];
@@ -232,7 +234,7 @@ tn_status tn__gradient_mean(tn_gradient *it) {
     return TN_OK;
 }
 
-/* --- functions of one element ----------------------------------------------------------------- */
+/* --- gradients of functions of one element ---------------------------------------------------- */
 
 /* Gradients of operators that compute each element from one element.
  *
@@ -324,7 +326,7 @@ tn_status tn__gradient_neg(tn_gradient *it) {
     return tn__gradient_op(it, "Neg", TN__LIST(it->given[0]), NULL, 0, &it->found[0]);
 }
 
-/* The function is constant almost everywhere, so its input gets no gradient. */
+/* Gradient of functions that are constant almost everywhere (Round, Sign): the input gets none. */
 tn_status tn__gradient_flat(tn_gradient *it) {
     (void)it;
     return TN_OK;

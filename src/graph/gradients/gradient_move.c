@@ -62,7 +62,7 @@ static tn_status move_reshape(tn_gradient *it, tn_tensor_id id, const int64_t *s
                            1, made);
 }
 
-/* The gradient moves blocks of the image back into channels (SpaceToDepth). */
+/* Gradient of DepthToSpace: SpaceToDepth, which moves blocks of the image back into channels. */
 tn_status tn__gradient_depth_to_space(tn_gradient *it) {
     tn_tensor x = tn__gradient_input(it, 0);
     int64_t block = tn__attr_int(&it->op, "blocksize", 1);
@@ -85,7 +85,7 @@ tn_status tn__gradient_space_to_depth(tn_gradient *it) {
                            &TN__ATTR_INT("blocksize", &block), 1, &it->found[0]);
 }
 
-/* Gradient of ReverseSequence and Trilu: the operator applied to the gradient once more. */
+/* Gradient of ReverseSequence and Trilu: the same operator, applied to dy. */
 tn_status tn__gradient_again(tn_gradient *it) {
     const tn_tensor_id in[] = {it->given[0], tn__gradient_in(it, 1)};
     return tn__gradient_op(it, it->op.type, in, it->op.input_count < 2 ? 1 : 2, it->op.attrs,
@@ -275,8 +275,9 @@ tn_status tn__gradient_gather_nd(tn_gradient *it) {
                            &TN__ATTR_STRING("reduction", &add), 1, &it->found[0]);
 }
 
-/* Gradient of operators that overwrite elements: overwritten elements get zero, and the updates get
- * the gradients at the positions that they were written to. */
+/* Gradient of operators that overwrite elements: overwritten elements get zero (with the reduction
+ * "add" all keep their gradient), and the updates get the gradients at the positions that they were
+ * written to. */
 static tn_status move_written(tn_gradient *it, const char *gather, const tn_attr *attrs,
                               uint32_t count) {
     const char *how = tn__attr_string(&it->op, "reduction", "none");

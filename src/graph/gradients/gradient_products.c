@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* --- products of matrices --------------------------------------------------------------------- */
+/* --- gradients of matrix products and of Einsum ----------------------------------------------- */
 
 /* Gradient of Gemm: y = alpha a' b' + beta c, where a' and b' may be transposed. */
 

@@ -235,7 +235,7 @@ static tn_status reduce_softmax(tn_gradient *it, const char *type) {
 tn_status tn__gradient_softmax(tn_gradient *it) { return reduce_softmax(it, "SoftmaxGrad"); }
 tn_status tn__gradient_log_softmax(tn_gradient *it) { return reduce_softmax(it, "LogSoftmaxGrad"); }
 
-/* --- normalisations: y = scale (x - mean) / deviation + bias, by slices --- */
+/* --- gradients of normalisations y = scale (x - mean) / deviation + bias, slice by slice --- */
 
 /* Slices of elements that are normalised together. Each slice has `count` elements; element i of
  * slice s is scaled by entry (s % cycle) * each + i / run of the scale. */

@@ -1,11 +1,12 @@
 /* gradient_train.c - gradients of operators that only training graphs contain: losses, batch
  * normalisation in training, sums over ranks.
  *
- * A loss keeps the scores; a normalisation its input and one mean and variance per channel.
+ * For the backward pass, a loss keeps the scores, and a normalisation keeps its input and one mean
+ * and variance per channel.
  */
 #include "graph/gradients/gradients.h"
 
-/* --- losses of domain tenure, and batch normalisation ----------------------------------------- */
+/* --- gradients of the losses of domain "tenure", of Dropout and of batch normalisation -------- */
 
 static tn_status train_loss(tn_gradient *it, const char *type, const tn_attr *attrs,
                             uint32_t count) {
@@ -130,7 +131,7 @@ tn_status tn__gradient_batch_norm(tn_gradient *it) {
     return tn__gradient_op(it, "Mul", TN__LIST(it->given[0], wide), NULL, 0, &it->found[0]);
 }
 
-/* --- losses of ONNX --------------------------------------------------------------------------- */
+/* --- gradients of the losses of ONNX ---------------------------------------------------------- */
 
 /* Gradients of ONNX's own losses, for models that output their loss.
  *
@@ -146,8 +147,8 @@ typedef struct loss_targets {
     tn_tensor_id counts;  /* weight of each sample in the loss */
 } loss_targets;
 
-/* Replaces labels that are to be ignored by 0, because they may be any number, and gives them
- * weight 0. */
+/* Replaces labels that are to be ignored by 0, because they may be any number, and marks them in
+ * frame->ignored. */
 static tn_status loss_labels(tn_gradient *it, loss_targets *frame) {
     static const int64_t wide = TN_INT64;
     const tn_attr *ignore = tn__attr(&it->op, "ignore_index");
@@ -232,7 +233,7 @@ tn_status tn__gradient_class_loss(tn_gradient *it) {
     return tn__gradient_op(it, "Mul", TN__LIST(less, wide), NULL, 0, &it->found[0]);
 }
 
-/* --- operators that are divided among ranks --------------------------------------------------- */
+/* --- gradients of operators that are divided among ranks -------------------------------------- */
 
 /* Gradients of operators that are divided among ranks (graph/ops/training/ranks.c).
  *

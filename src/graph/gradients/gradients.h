@@ -7,58 +7,59 @@
 
 #define TN__GRADIENT(name) tn_status tn__gradient_##name(tn_gradient *it)
 
-/* gradient_elementwise.c */
+/* defined in gradient_elementwise.c */
 TN__GRADIENT(add);
-TN__GRADIENT(reshape); /* Reshape, Flatten, Squeeze, Unsqueeze, Identity */
+TN__GRADIENT(reshape); /* the gradient of Reshape, Flatten, Squeeze, Unsqueeze and Identity */
 TN__GRADIENT(relu);
-/* gradient_products.c */
+/* defined in gradient_products.c */
 TN__GRADIENT(gemm);
 TN__GRADIENT(matmul);
-/* gradient_conv.c */
+/* defined in gradient_conv.c */
 TN__GRADIENT(conv);
 TN__GRADIENT(conv_transpose);
 TN__GRADIENT(max_pool);
-TN__GRADIENT(max_pool_train); /* MaxPoolTrain of domain "tenure" */
+TN__GRADIENT(max_pool_train); /* the gradient of MaxPoolTrain of domain "tenure" */
 TN__GRADIENT(average_pool);
 TN__GRADIENT(global_average_pool);
 TN__GRADIENT(global_lp_pool);
 TN__GRADIENT(global_max_pool);
 TN__GRADIENT(lp_pool);
 TN__GRADIENT(max_unpool);
-/* gradient_recurrent.c */
+/* defined in gradient_recurrent.c */
 TN__GRADIENT(lstm);
 TN__GRADIENT(gru);
 TN__GRADIENT(rnn);
-/* gradient_train.c: operators of domain "tenure" */
-TN__GRADIENT(class_loss); /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
+/* defined in gradient_train.c: gradients of operators of domain "tenure" */
+/* the gradient of SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss */
+TN__GRADIENT(class_loss);
 TN__GRADIENT(cross_entropy);
 TN__GRADIENT(mean_squared);
 TN__GRADIENT(batch_norm_train);
 TN__GRADIENT(dropout_train);
-TN__GRADIENT(fake_quantize); /* the straight-through estimator */
-TN__GRADIENT(dropout);       /* Dropout in inference mode */
-TN__GRADIENT(batch_norm);    /* BatchNormalization in inference mode */
-/* gradient_train.c: operators that are divided among ranks */
+TN__GRADIENT(fake_quantize); /* the straight-through estimator: the gradient of FakeQuantize */
+TN__GRADIENT(dropout);       /* the gradient of Dropout in inference mode */
+TN__GRADIENT(batch_norm);    /* the gradient of BatchNormalization in inference mode */
+/* defined in gradient_train.c: gradients of operators that are divided among ranks */
 TN__GRADIENT(class_loss_parts); /* ClassLoss */
 TN__GRADIENT(gather_part);
 TN__GRADIENT(rank_copy);
 TN__GRADIENT(rank_gather);
 TN__GRADIENT(rank_scatter);
 TN__GRADIENT(rank_sum);
-/* gradient_products.c */
+/* defined in gradient_products.c */
 TN__GRADIENT(einsum);
-/* gradient_elementwise.c: functions of one element */
+/* defined in gradient_elementwise.c: gradients of functions of one element */
 #define X(Type, rule, reads, cost) TN__GRADIENT(rule);
 #include "graph/gradients/unary_gradients.def"
 #undef X
 TN__GRADIENT(cast);
 TN__GRADIENT(clip);
 TN__GRADIENT(exp);
-TN__GRADIENT(flat); /* Ceil, Floor, Round, Sign */
+TN__GRADIENT(flat); /* the gradient of Ceil, Floor, Round and Sign */
 TN__GRADIENT(log);
 TN__GRADIENT(neg);
 TN__GRADIENT(prelu);
-/* gradient_elementwise.c: arithmetic */
+/* defined in gradient_elementwise.c: gradients of arithmetic */
 TN__GRADIENT(div);
 TN__GRADIENT(max);
 TN__GRADIENT(mean);
@@ -68,7 +69,7 @@ TN__GRADIENT(mul);
 TN__GRADIENT(pow);
 TN__GRADIENT(sub);
 TN__GRADIENT(where);
-/* gradient_reduce.c */
+/* defined in gradient_reduce.c */
 TN__GRADIENT(cum_sum);
 TN__GRADIENT(group_norm);
 TN__GRADIENT(instance_norm);
@@ -88,8 +89,8 @@ TN__GRADIENT(reduce_sum);
 TN__GRADIENT(reduce_sum_square);
 TN__GRADIENT(rms_norm);
 TN__GRADIENT(softmax);
-/* gradient_move.c */
-TN__GRADIENT(again); /* ReverseSequence, Trilu */
+/* defined in gradient_move.c */
+TN__GRADIENT(again); /* the gradient of ReverseSequence and Trilu */
 TN__GRADIENT(center_crop_pad);
 TN__GRADIENT(concat);
 TN__GRADIENT(depth_to_space);

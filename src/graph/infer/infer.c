@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-/* --- the walk --------------------------------------------------------------------------------- */
+/* --- the stack of blocks that are being inferred ---------------------------------------------- */
 
 struct infer_frame {
     tn_block_id block;
@@ -29,7 +29,7 @@ struct infer_frame {
     uint32_t catcher;
 };
 
-/* --- one operator --- */
+/* --- inference of one operator --- */
 
 static void infer_reset(tn_graph *graph, tn_tensor_id id) {
     tn_tensor *tensor = &graph->tensors[id];
@@ -74,8 +74,8 @@ static tn_status infer_check_arity(tn_infer *infer, const tn_op_rule *rule) {
 }
 
 /* Whether the operator's results are static. An operator with only static inputs computes static
- * results, unless it draws random numbers, owns blocks, or is an alias by definition (which has no
- * memory of its own). */
+ * results, unless it draws random numbers, owns blocks, is never folded (TN_RULE_UNFOLDED), or is
+ * an alias by definition (which has no memory of its own). */
 static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     bool any = false;
@@ -94,7 +94,8 @@ static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
 
 static tn_status settle_merge(tn_infer *infer, tn_tensor_id id);
 
-/* Completes the rule's decisions: finds bounds, and merges the extents that the file states. */
+/* Completes the rule's decisions: finds bounds, merges the extents that the file states, and
+ * computes the sizes. */
 static tn_status infer_settle(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     TN_TRY(tn__loosen_outputs(infer, rule));
@@ -112,7 +113,8 @@ static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
     bool folds = infer_folds(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        /* an operator that runs every time is not folded only because its values are known */
+        /* known values make an output folded, too, but not if the operator must run every time
+         * (TN_RULE_RANDOM) */
         bool follows = infer->graph->tensors[op->outputs[i]].value != NULL &&
                        !(rule && rule->flags & TN_RULE_RANDOM);
         if (folds || follows) tn__set_folded(infer, i);
@@ -135,8 +137,7 @@ static tn_status infer_op(tn_infer *infer) {
     return infer_fold(infer, rule);
 }
 
-/* --- the walk -----------------------------------------------------------------------------------
- */
+/* --- the walk through operators and blocks --- */
 
 static tn_status infer_push(tn_infer *infer, tn_block_id block, uint32_t catcher) {
     struct infer_state *state = infer->state;
@@ -178,7 +179,8 @@ static tn_status infer_enter(tn_infer *infer, const tn_op_rule *rule, uint32_t r
                              uint32_t catcher, bool *again) {
     const tn_op *op = infer->op;
     tn_graph *graph = infer->graph;
-    /* operators without a rule: one round, with the formal inputs that the file states */
+    /* an operator without a rule runs its blocks once, with the formal inputs that the file
+     * states */
     *again = !round;
     if (!round) infer_reset_blocks(infer);
     TN_TRY(infer_check_alive(infer));
@@ -237,9 +239,10 @@ static tn_status infer_step(tn_infer *infer) {
     return TN_OK;
 }
 
-/* Handles an error in a branch that may fail: the branch is left as it is. If the branch was tried
- * because its condition is unknown, it could not run with these shapes, so the other branch is
- * taken. */
+/* Handles an error in a branch that may fail: the branch is left as it is and counts as dead. If
+ * the branch was tried because its condition is unknown, it could not run with these shapes, so the
+ * other branch is taken. Returns false for other errors: memory is full, a feature is not
+ * supported, or no branch around may fail. */
 static bool infer_catch(tn_infer *infer, tn_status status) {
     struct infer_state *state = infer->state;
     uint32_t catcher = state->frames[state->frame_count - 1].catcher;
@@ -264,14 +267,15 @@ static tn_status infer_walk(tn_infer *infer, tn_error *error) {
             state->overflowed = false;
         }
         if (status == TN_OK || infer_catch(infer, status)) continue;
-        /* the error was not caught: memory is full, or a feature is not supported */
+        /* the error was not caught: memory is full, a feature is not supported, or the operator is
+         * in no branch that may fail */
         if (caught && error) *error = state->caught;
         return tn__op_where(infer->graph, infer->id, error, status);
     }
     return TN_OK;
 }
 
-/* --- the call --- */
+/* --- tn_graph_infer: passes over the graph until nothing changes --- */
 
 static tn_block_id infer_dead_around(const tn_graph *graph, tn_block_id block) {
     while (block && !graph->blocks[block].view.dead) block = tn__block_parent(graph, block);
@@ -370,7 +374,7 @@ tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_er
     return status == TN_OK ? infer_end(graph, error) : status;
 }
 
-/* --- rules and the file's statements ---------------------------------------------------------- */
+/* --- merging the results of a rule with the shapes that the file states ----------------------- */
 
 /* Makes a rule's decision final: merges the file's statements and computes the size.
  *
@@ -472,7 +476,7 @@ tn_status tn__settle_size(tn_graph *graph, tn_tensor_id id, tn_error *error) {
     tensor->bytes = tensor->repeat == 0 ? 0 : TN_SIZE_UNKNOWN; /* an empty sequence has no bytes */
     if (tensor->repeat == 0 || tensor->repeat == TN_SIZE_UNKNOWN) return TN_OK;
     for (uint32_t i = 0; i < tensor->rank && tensor->rank != TN_RANK_UNKNOWN; i++)
-        /* in the common case there is nothing to explain */
+        /* an extent is unknown, so the size is too, and tn_tensor_size is not called */
         if (tensor->shape[i] == TN_DIM_UNKNOWN) return TN_OK;
     tn_error detail;
     tn_status status =
@@ -524,8 +528,7 @@ static tn_status explain_source(const tn_graph *graph, tn_tensor_id id, tn_error
     return tn__where(error, status, "%s '%.100s'", tn_kind_name(tensor->kind), tensor->name);
 }
 
-/* --- what it depends on ------------------------------------------------------------------------
- */
+/* --- the graph input on which an unknown size depends --- */
 
 #define EXPLAIN_FEW 16u /* most elements of a tensor that counts as small: extents, a count */
 /* most operators that are visited in the search for the input that a size depends on */
@@ -608,8 +611,9 @@ static tn_status explain_output(const tn_graph *graph, tn_op_id op, tn_tensor_id
     return tn__op_where(graph, op, error, status);
 }
 
-/* Reports the first operator in order with an unknown result, preferably one with inputs that are
- * all known. */
+/* Reports one cause of unknown sizes: a tensor of the model without a known size that no operator
+ * computes; otherwise the first operator in order with an unknown result, preferably one with
+ * inputs that are all known; otherwise a formal input of a block. */
 static tn_status explain_unknown(const tn_graph *graph, tn_error *error) {
     tn_op_id first = TN_NONE;
     tn_tensor_id which = TN_NONE;

@@ -22,7 +22,7 @@ void tn__graph_rules_win(tn_graph *graph);
 tn_status tn__graph_batch_input(const tn_graph *graph, tn_tensor_id *input, bool *single,
                                 tn_error *error);
 
-/* --- another batch than that of the file ----------------------------------------------------- */
+/* --- inference with another batch size than that of the file --------------------------------- */
 
 typedef struct tn__rebatch {
     const tn_graph *reference; /* the graph, inferred with the batch that it was exported with */
@@ -49,7 +49,8 @@ typedef struct tn__rebatch {
  */
 tn_status tn__graph_infer_rebatched(tn_graph *graph, tn__rebatch *rebatch, tn_error *error);
 
-/* infer.c calls these before and after an operator is inferred. */
+/* Functions that infer.c calls before and after it infers an operator, if the batch size
+ * changes. */
 tn_status tn__rebatch_before(tn_infer *infer, tn__rebatch *rebatch);
 tn_status tn__rebatch_after(tn_infer *infer, tn__rebatch *rebatch);
 

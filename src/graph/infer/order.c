@@ -163,7 +163,7 @@ static uint32_t order_last(const order_work *work, tn_op_id op) {
     return op + 1 < work->graph->op_count ? work->start[op + 2] : (uint32_t)work->edge_count;
 }
 
-/* --- a heap of positions, smallest first --- */
+/* --- sorting a block, with a heap of positions in the file, the smallest first --- */
 
 static bool order_before(const uint32_t *a, const uint32_t *b) { return *a < *b; }
 TN__HEAP(order_heap, uint32_t, order_before)

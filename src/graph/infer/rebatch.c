@@ -28,7 +28,7 @@
 
 #include <stdio.h>
 
-/* --- changing the batch ----------------------------------------------------------------------- */
+/* --- where the batch is in an input and an output of a Reshape -------------------------------- */
 
 /* Finds the axis of a tensor that carries the batch: the one axis with an extent that differs
  * between the graph with the old batch (`was`) and the graph with the new batch (`is`). Sets
@@ -107,7 +107,7 @@ static bool rebatch_is(const tn_infer *infer, const char *type) {
     return strcmp(infer->op->type, type) == 0 && *infer->op->domain == '\0';
 }
 
-/* --- a constant shape --- */
+/* --- constants that give the shape of an operator's output --- */
 
 /* The operand that gives the output's shape; TN_NONE: no operand does. */
 static uint32_t rebatch_shape_operand(const tn_op *op) {
@@ -192,8 +192,8 @@ static bool rebatch_swallows(const tn__rebatch *it, const tn_op *op, const tn_va
     return d != TN_NONE && d < target->count && target->ints[d] == -1;
 }
 
-/* Computes the shape that the operator must give. Returns false if its input has no batch, or if
- * the place of the batch is unknown. */
+/* Computes the shape that the operator must give. Sets *known to false if its input has no batch,
+ * or if a shape is unknown. Fails if it is not certain to which axis the batch goes. */
 static tn_status rebatch_wanted(tn_infer *infer, tn__rebatch *it, const tn_value *target,
                                 int64_t *wanted, bool *known) {
     const tn_op *op = infer->op;
@@ -219,8 +219,8 @@ static tn_status rebatch_wanted(tn_infer *infer, tn__rebatch *it, const tn_value
     return TN_OK;
 }
 
-/* Returns a shape that the graph computes, if it already follows the batch: then it differs from
- * the shape in the reference. */
+/* Returns the known value of the operand that gives an operator's shape, if it is the same as in
+ * the reference, so that it does not follow the batch yet; otherwise NULL. */
 static const tn_value *rebatch_written(const tn_graph *graph, const tn__rebatch *it, tn_op_id id) {
     const tn_op *op = &graph->ops[id];
     uint32_t operand = rebatch_shape_operand(op);
@@ -236,7 +236,7 @@ static const tn_value *rebatch_written(const tn_graph *graph, const tn__rebatch 
     return same ? is : NULL;
 }
 
-/* --- what meets a batch --- */
+/* --- tensors without a batch that are joined to tensors with one --- */
 
 /* The axis on which operand `k` must have the batch because the other operands have it; TN_NONE:
  * there is no such axis. */
@@ -283,7 +283,7 @@ static tn_status rebatch_lift(tn_infer *infer, tn__rebatch *it, uint32_t k) {
     return rebatch_change(infer, it, is->producer, target, wanted);
 }
 
-/* --- an axis that has no room for it --- */
+/* --- a Reshape that has put the batch on an axis where it cannot be --- */
 
 /* Whether the extent of the last axis of operand 0 is fixed because the operator multiplies by a
  * matrix or adds a bias. */
@@ -326,7 +326,7 @@ static void rebatch_turn(tn_infer *infer, tn__rebatch *it) {
     it->again = true;
 }
 
-/* --- before an operator --- */
+/* --- changes before an operator is inferred --- */
 
 /* Converts the wanted shape of an output to the form of the operator's constant: an Expand may omit
  * leading axes, and an extent of 1 follows its input. */
@@ -361,7 +361,7 @@ tn_status tn__rebatch_before(tn_infer *infer, tn__rebatch *rebatch) {
     return rebatch_change(infer, rebatch, infer->id, target, wanted);
 }
 
-/* --- other operators that remove a batch from their input --- */
+/* --- checks after an operator was inferred: its output must have the batch of its input --- */
 
 static bool rebatch_cuts(const tn_infer *infer) {
     static const char *const types[] = {"Slice",    "Gather",  "GatherND", "Resize",
@@ -404,7 +404,7 @@ tn_status tn__rebatch_after(tn_infer *infer, tn__rebatch *rebatch) {
                           (long long)rebatch->from, is->name);
 }
 
-/* --- the input by which samples are counted --------------------------------------------------- */
+/* --- the first input of the graph, by whose first extent samples are counted ------------------ */
 
 /* Decides whether the first extent of an input counts samples (infer.h). */
 

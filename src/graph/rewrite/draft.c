@@ -300,7 +300,7 @@ const tn_attr *tn__draft_attrs(tn__draft *draft, const tn_op *from, const tn_att
     return made;
 }
 
-/* --- fused operators --- */
+/* --- operators that can apply a bias, a summand and activations to their result --- */
 
 bool tn__draft_is_open(const tn__draft *draft, tn_op_id id) {
     if (id == TN_NONE) return false;
@@ -314,7 +314,7 @@ static bool draft_all_exact(const tn__draft *draft, const tn_op *op) {
     return op->output_count == 1 && tn__draft_is_exact(draft, op->outputs[0]);
 }
 
-/* Converts a Gemm with a bias that is a row and has no factor. */
+/* Converts a Gemm to MatMul of domain "tenure", if its bias (if any) is a row without a factor. */
 static tn_status draft_open_gemm(tn__draft *draft, tn_op_id id, bool *done) {
     static const int64_t swap[2] = {1, 0};
     const tn_op *op = tn__draft_op_of(draft, id);
@@ -345,8 +345,8 @@ static tn_status draft_open_gemm(tn__draft *draft, tn_op_id id, bool *done) {
                             count);
 }
 
-/* Converts the product of a gradient, in which the last two dimensions of an operand may be
- * exchanged. */
+/* Converts TransposedMatMul, the product in gradients in which the last two dimensions of an
+ * operand may be exchanged, to MatMul of domain "tenure". */
 static tn_status draft_open_flipped(tn__draft *draft, tn_op_id id, bool *done) {
     static const char *const names[2][2] = {{"trans_a", "perm_a"}, {"trans_b", "perm_b"}};
     const tn_op *op = tn__draft_op_of(draft, id);

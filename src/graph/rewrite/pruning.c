@@ -23,10 +23,10 @@ typedef struct pruning_job {
     tn_error *error;
 } pruning_job;
 
-/* --- which weights --- */
+/* --- the weights that are pruned --- */
 
-/* Finds the tensor that has the elements of input 1 of the operator, in some order; TN_NONE if
- * input 1 is computed from more than one tensor. */
+/* Finds the tensor that has the elements of input 1 of the operator, in some order; TN_NONE if an
+ * operator other than a Constant, a reshape or a transposition computes it. */
 static tn_tensor_id pruning_source(const tn__draft *draft, tn_op_id id) {
     static const char *const moves[] = {"Identity",  "Transpose", "Reshape",
                                         "Unsqueeze", "Squeeze",   "Flatten"};
@@ -84,7 +84,7 @@ static tn_status pruning_list(pruning_job *job) {
     return TN_OK;
 }
 
-/* --- their contents --- */
+/* --- counting magnitudes of the weights' elements --- */
 
 static tn_status pruning_read(pruning_job *job, const tn_pruned *at) {
     const tn_graph *graph = job->draft.graph;
@@ -110,7 +110,8 @@ static uint64_t pruning_zeros(const pruning_job *job, const tn_pruned *at) {
     return zeros;
 }
 
-/* Counts the elements of the current weight that are below the chosen threshold. */
+/* Counts the elements of the current weight that stay, and sums the squares of all elements and of
+ * those that become zero. */
 static void pruning_apply(pruning_job *job, tn_pruned *at) {
     at->kept = 0;
     at->norm = at->lost = 0;
@@ -123,9 +124,10 @@ static void pruning_apply(pruning_job *job, tn_pruned *at) {
     }
 }
 
-/* --- how many --- */
+/* --- how many elements each weight keeps --- */
 
-/* The number of elements that stay: `share` of them, rounded, but at least one. */
+/* The number of elements that stay if `share` of them become zero: that number is rounded, and at
+ * least one element stays. */
 static uint64_t pruning_kept(double share, uint64_t elements) {
     double pruned = nearbyint(share * (double)elements);
     if (elements == 0) return 0;
@@ -168,7 +170,7 @@ static tn_status pruning_all(pruning_job *job) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the public functions --- */
 
 static tn_status pruning_make(pruning_job *job) {
     const tn_context *context = &job->pruning->context;

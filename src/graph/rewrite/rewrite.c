@@ -25,7 +25,7 @@ static const tn__rewrite *const rewrites[] = {
 #undef TN_REWRITE
 };
 
-/* --- a draft from a graph --- */
+/* --- making a draft of a graph --- */
 
 static tn_status rewrite_no_memory(tn__draft *draft) {
     return tn__no_memory(draft->error, "a rewritten graph");
@@ -87,7 +87,7 @@ void tn__draft_end(tn__draft *draft) {
     tn__arena_release(&draft->arena);
 }
 
-/* --- the order --- */
+/* --- the order of the draft's operators; removal of operators without readers --- */
 
 typedef struct rewrite_place {
     uint32_t at, sub;
@@ -154,7 +154,7 @@ static tn_status rewrite_apply(tn__draft *draft, const tn__rewrite *rewrite) {
     return draft->keep_ops ? TN_OK : rewrite_sweep(draft);
 }
 
-/* --- a graph from a draft --- */
+/* --- making a graph of a draft --- */
 
 typedef struct rewrite_map {
     /* [tensors of the draft] tensor in the new graph; TN_NONE: the tensor is left out */
@@ -199,8 +199,8 @@ static void rewrite_as_given(const tn_graph *graph, tn_tensor_id id, tn_tensor_s
 static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor_id from,
                                     tn_tensor_id *id) {
     const tn_tensor *tensor = &draft->tensors[from].tensor;
-    /* inference decides again about folding; if the new graph trains the operands, the result is
-     * not folded */
+    /* a folded tensor is added as an ordinary result, because inference decides again about
+     * folding: if the new graph trains the operands, the result is not folded */
     bool folded = tensor->producer != TN_NONE && tensor->kind == TN_KIND_CONSTANT;
     tn_tensor_spec spec = {.name = tensor->name,
                            .dtype = tensor->dtype,
@@ -322,7 +322,7 @@ tn_status tn__draft_graph(tn__draft *draft, tn_graph **graph) {
     return status;
 }
 
-/* --- which of them --- */
+/* --- tn_graph_rewrite: which rewrites run --- */
 
 uint32_t tn_rewrite_count(void) { return sizeof rewrites / sizeof *rewrites; }
 const char *tn_rewrite_name(uint32_t index) { return rewrites[index]->name; }

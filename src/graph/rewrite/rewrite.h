@@ -76,7 +76,7 @@ typedef struct tn__rewrite {
     tn_status (*all)(tn__draft *draft);
 } tn__rewrite;
 
-/* --- from graph to graph: rewrite.c --- */
+/* --- making a draft of a graph and a graph of a draft: rewrite.c --- */
 /* Fills a draft, in which `graph`, `context`, `keep`, `error` and the arena are already set. */
 tn_status tn__draft_begin(tn__draft *draft);
 /* Makes an inferred graph of the draft. */
@@ -103,7 +103,7 @@ static inline bool tn__draft_has(const tn__draft *draft, tn_op_id id, uint32_t f
  * type); otherwise TN_NONE. */
 tn_op_id tn__draft_producer(const tn__draft *draft, tn_op_id id, uint32_t index, const char *type);
 /* Returns the operator that computes input `index` of `id` if it has the given type (NULL: any
- * type) and no other operator reads its result; otherwise TN_NONE. */
+ * type) and a single result, which nothing else reads; otherwise TN_NONE. */
 tn_op_id tn__draft_only(const tn__draft *draft, tn_op_id id, uint32_t index, const char *type);
 /* Returns input `index`; TN_NONE if it is absent. */
 tn_tensor_id tn__draft_input(const tn__draft *draft, tn_op_id id, uint32_t index);
@@ -119,7 +119,7 @@ bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number)
 /* The dimension of input 1 of a convolution or product that corresponds to the result's channels;
  * false: it is not static float32, or the operator is another one. */
 bool tn__draft_weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis);
-/* Whether the tensor is a static vector of `count` elements with rank 1. */
+/* Whether the tensor is a static float32 vector of `count` elements with rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);
 /* If operator `add` is an Add of a tensor *x and a row along the last axis, with a result of the
  * shape of *x, returns the row; otherwise TN_NONE. `add` may be TN_NONE. */
@@ -145,7 +145,7 @@ tn_status tn__draft_add_ints(tn__draft *draft, const char *name, const int64_t *
 tn_status tn__draft_fold(tn__draft *draft, tn_op_id before, const char *type,
                          const tn_tensor_id *inputs, uint32_t input_count, uint32_t rank,
                          const int64_t *shape, tn_tensor_id *id);
-/* Adds an operator with one output, right before operator `before`. Its lists are copied. */
+/* Adds an operator right before operator `before`. Its lists are copied. */
 tn_status tn__draft_add_op(tn__draft *draft, tn_op_id before, const tn_op *like, tn_op_id *id);
 /* Makes operator `id`, which has one output, compute another tensor instead. The old tensor then
  * has no producer, so the caller must give it one. */
@@ -158,7 +158,7 @@ tn_status tn__draft_become(tn__draft *draft, tn_op_id id, const char *domain, co
 /* Makes operator `id` read another tensor as its input `index`. */
 void tn__draft_set(tn__draft *draft, tn_op_id id, uint32_t index, tn_tensor_id tensor);
 
-/* Removes an operator with results that are not read. */
+/* Removes an operator. No other operator may read its results. */
 void tn__draft_remove(tn__draft *draft, tn_op_id id);
 
 /* Copies the attributes of an operator into the draft's memory, with some of them replaced or
@@ -166,13 +166,13 @@ void tn__draft_remove(tn__draft *draft, tn_op_id id);
 const tn_attr *tn__draft_attrs(tn__draft *draft, const tn_op *from, const tn_attr *more,
                                uint32_t more_count, uint32_t *count);
 
-/* --- fused operators: conventions for the operators after a product --- */
+/* --- operators that can apply a bias, a summand and activations to their result --- */
 
 /* Whether `id` is a convolution or product without an activation, so that an activation can be
  * fused into it. */
 bool tn__draft_is_open(const tn__draft *draft, tn_op_id id);
-/* Changes operator `id`, a Conv, MatMul or Gemm, to the equivalent operator of domain "tenure", if
- * it is not one already. *done becomes false if there is no equivalent. */
+/* Changes operator `id`, a Conv, MatMul, TransposedMatMul or Gemm, to the equivalent operator of
+ * domain "tenure", if it is not one already. *done becomes false if there is no equivalent. */
 tn_status tn__draft_open(tn__draft *draft, tn_op_id id, bool *done);
 /* Makes operator `last`, the only reader of `first`, do the computation of `first`: it takes over
  * its type, inputs and attributes. */

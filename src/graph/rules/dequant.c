@@ -26,7 +26,8 @@ static bool dequant_expands(const tn_graph *graph, const tn_op *op) {
     return tn_tensor_is_static(result) && result->value == NULL;
 }
 
-/* Whether an operator can read the weights in this stored form while it multiplies. */
+/* Whether a DequantizeLinear expands weights that are stored in a form which products can read
+ * while they multiply. */
 static bool dequant_form_fits(const tn_graph *graph, const tn_op *op) {
     const tn_tensor *x = dequant_operand(graph, op, 0), *scale = dequant_operand(graph, op, 1);
     uint32_t bits = x != NULL ? tn_dtype_bits(x->dtype) : 0;
@@ -42,7 +43,7 @@ static bool dequant_form_fits(const tn_graph *graph, const tn_op *op) {
            scale->shape[0] > 1;
 }
 
-/* Flags that are stored in addition to a tn__dequant: */
+/* Flags that are stored together with a tn__dequant: */
 enum {
     DEQUANT_SEEN = 4 /* at least one reader can use the stored form */,
     DEQUANT_QUANTISED = 8 /* a QuantizeLinear reads the tensor */
@@ -73,8 +74,8 @@ static bool dequant_reader_fits(const tn_graph *graph, const tn_op *op, uint32_t
            tn__attr_int(op, "transB", 0) == 0 && tn__attr_float(op, "alpha", 1) == 1;
 }
 
-/* The first pass marks results of DequantizeLinear. The second pass removes the mark from results
- * that other operators read, or that are read more than once. */
+/* The first pass marks results of DequantizeLinear. The later passes remove the mark from results
+ * that other operators read, that are read more than once, or that a block returns. */
 void tn__graph_dequant(const tn_graph *graph, uint8_t *how) {
     uint32_t ops = tn_graph_op_count(graph);
     memset(how, TN__DEQUANT_NOT, tn_graph_tensor_count(graph));

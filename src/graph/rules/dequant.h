@@ -24,11 +24,13 @@ typedef struct tn__dequant_sums {
 } tn__dequant_sums;
 
 /* Fills how[tensor count] for an inferred graph. Rules of ONNX Runtime 1.30. Weights are read as
- * they are stored when one operator reads them, as its input 1, and that becomes
+ * they are stored when one operator reads them, as its input 1, and that operator becomes
  *
- *     MatMulNBits    MatMul or a plain Gemm; a matrix of 2, 4 or 8 bits with scales in blocks of a
- * power of two, 16 or more, along axis 0, or one for each column QLinear..      MatMul, Gemm, or a
- * Conv with a quantised result; weights of 8 bits, data that is dequantised as well
+ *     MatMulNBits  if it is a MatMul or a plain Gemm, and the weights are a matrix of 2, 4 or 8
+ *                  bits with scales in blocks of a power of two, 16 or more, along axis 0, or with
+ *                  one scale for each column
+ *     QLinear..    if it is a MatMul, a Gemm, or a Conv with a quantised result, and the weights
+ *                  have 8 bits, and its data is dequantised as well
  *
  * Cost: O(operators + operands). */
 void tn__graph_dequant(const tn_graph *graph, uint8_t *how);

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* --- folded values ---------------------------------------------------------------------------- */
+/* --- arithmetic on folded values -------------------------------------------------------------- */
 
 bool tn__is_float(tn_dtype dtype) {
     return dtype == TN_FLOAT32 || dtype == TN_FLOAT64 || dtype == TN_FLOAT16 ||
@@ -54,7 +54,8 @@ int64_t tn__wrap(tn_dtype dtype, int64_t value) {
 }
 
 /* Rounds a number to `digits` binary digits, with exponents from `least` on (smaller numbers are
- * subnormal). Ties go to even, as rint does in the default rounding mode. */
+ * subnormal); above `largest` it becomes infinity. Ties go to even, as rint does in the default
+ * rounding mode. */
 static double fold_round_digits(double value, int digits, int least, double largest) {
     if (!isfinite(value) || value == 0) return value;
     int exponent;
@@ -136,7 +137,8 @@ tn_status tn__fold_spread(tn_infer *infer, uint32_t index, uint32_t count, uint3
     for (uint32_t d = input->rank; d-- > 0;) {
         if (input->shape[d] != 1 && input->shape[d] != output->shape[d + shift]) return TN_OK;
         stride[d + shift] = input->shape[d] == 1 ? 0 : step;
-        /* cannot overflow: the values are known, so there are at most TN_VALUE_MAX elements */
+        /* the product cannot overflow: the input's values are known, so it has at most TN_VALUE_MAX
+         * elements */
         step *= (uint32_t)input->shape[d];
     }
     uint32_t *list = tn__scratch(infer, (size_t)count + 1, sizeof *list);
@@ -242,7 +244,7 @@ tn_status tn__extents_agree(tn_infer *infer, uint32_t a, int32_t axis_a, uint32_
     const tn_tensor *left = tn__input(infer, a), *right = tn__input(infer, b);
     int64_t one = tn__extent(left, axis_a), other = tn__extent(right, axis_b);
     if (one == TN_DIM_UNKNOWN || other == TN_DIM_UNKNOWN || one == other) return TN_OK;
-    /* one of the extents is an upper bound, so their equality is only known in a run */
+    /* no error if one of the extents is an upper bound: their equality is only known in a run */
     if ((left->flags | right->flags) & TN_TENSOR_BOUND) return TN_OK;
     return tn__infer_fail(infer,
                           "axis %d of '%.60s' has extent %" PRId64 " and axis %d of '%.60s' has "

@@ -47,7 +47,7 @@ bool tn__sparse_choose(tn__sparse *form) {
     return found;
 }
 
-/* --- which stay --- */
+/* --- which elements stay when weights are pruned --- */
 
 void tn__magnitudes_count(tn__magnitudes *found, uint32_t pass, const float *values,
                           uint64_t count) {

@@ -37,7 +37,7 @@ uint64_t tn__sparse_starts(const tn__sparse *form);
  * is not larger, or if there are too many values. */
 bool tn__sparse_choose(tn__sparse *form);
 
-/* --- which stay --- */
+/* --- which elements stay when weights are pruned --- */
 
 #define TN__MAGNITUDE_BINS 65536u
 

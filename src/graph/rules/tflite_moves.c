@@ -123,7 +123,7 @@ tn_status tn__tflite_pack(tn_infer *infer) {
     return first->rank == 0 && inputs <= MOVES_VALUES ? moves_follow(infer, values, inputs) : TN_OK;
 }
 
-/* --- taking apart --- */
+/* --- operators that take a part of a tensor or split it --- */
 
 tn_status tn__tflite_unpack(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
@@ -248,7 +248,7 @@ tn_status tn__tflite_strided_slice(tn_infer *infer) {
     if (b != e || b != s || b > TN_RANK_MAX)
         return tn__infer_fail(infer, "%u, %u, %u entries", b, e, s);
     cut.count = b;
-    uint32_t used = 0; /* number of input axes that the entries have used so far */
+    uint32_t used = 0; /* number of input axes that the entries from here on use */
     for (uint32_t i = 0; i < b; i++)
         used += !moves_bit(cut.fresh, i) && !moves_bit(cut.ellipsis, i);
     for (uint32_t i = 0; i < b; i++) {
@@ -281,7 +281,7 @@ tn_status tn__tflite_strided_slice(tn_infer *infer) {
     return moves_follow(infer, values, (uint32_t)length);
 }
 
-/* --- the same elements --- */
+/* --- operators that keep all elements: reshapes and transpositions --- */
 
 tn_status tn__tflite_reshape(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
@@ -360,7 +360,7 @@ tn_status tn__tflite_transpose(tn_infer *infer) {
     return tn__tflite_set(infer, 0, count, shape);
 }
 
-/* --- more elements --- */
+/* --- operators that add or repeat elements --- */
 
 /* Sets the shape of PAD, PADV2 and MIRROR_PAD. Their paddings are pairs: before and after each
  * axis. */
@@ -419,7 +419,7 @@ tn_status tn__tflite_range(tn_infer *infer) {
     return tn__tflite_set(infer, 0, 1, (int64_t[]){count < 0 ? 0 : count});
 }
 
-/* --- by index --- */
+/* --- operators that select elements by index --- */
 
 tn_status tn__tflite_gather(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0), *ids = tn__tflite_known(infer, 1);
@@ -484,7 +484,8 @@ tn_status tn__tflite_top(tn_infer *infer) {
     return tn__tflite_set(infer, 1, in->rank, shape);
 }
 
-/* NON_MAX_SUPPRESSION_V4, V5: the outputs have as many entries as the operator asks for, padded. */
+/* NON_MAX_SUPPRESSION_V4, V5: all outputs except the last, the number of boxes, have as many
+ * entries as input 2, the limit of boxes, says. */
 tn_status tn__tflite_suppression(tn_infer *infer) {
     uint32_t count, last = tn__output_count(infer);
     const int64_t *most = tn__tflite_ints(infer, 2, &count);
@@ -493,7 +494,8 @@ tn_status tn__tflite_suppression(tn_infer *infer) {
     return last ? tn__tflite_set(infer, last - 1, 0, NULL) : TN_OK;
 }
 
-/* --- between space, depth and batch: [batch, height, width, channels] --- */
+/* --- operators that move elements between space, depth and batch: [batch, height, width, channels]
+ * --- */
 
 tn_status tn__tflite_resize(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);

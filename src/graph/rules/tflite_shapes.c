@@ -35,7 +35,7 @@ const int64_t *tn__tflite_ints(const tn_infer *infer, uint32_t index, uint32_t *
     return tn__value_ints(infer, index, count);
 }
 
-/* --- like another --- */
+/* --- outputs in the shape of an operand --- */
 
 tn_status tn__tflite_like_first(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
@@ -50,7 +50,8 @@ tn_status tn__tflite_like_second(tn_infer *infer) {
 tn_status tn__tflite_scalar(tn_infer *infer) {
     return tn__tflite_stated(infer) ? TN_OK : tn__tflite_set(infer, 0, 0, NULL);
 }
-/* Sets a vector with the first extent of the input, such as the hits of HASHTABLE_LOOKUP. */
+/* Gives output 0 the shape of a vector with as many elements as the first extent of the input, such
+ * as the hits of HASHTABLE_LOOKUP. */
 tn_status tn__tflite_first_extent(tn_infer *infer) {
     const tn_tensor *in = tn__tflite_known(infer, 0);
     if (tn__tflite_stated(infer) || !in || in->rank == 0) return TN_OK;
@@ -69,7 +70,7 @@ tn_status tn__tflite_broadcast(tn_infer *infer) {
     return known ? tn__tflite_set(infer, 0, rank, shape) : TN_OK;
 }
 
-/* --- windows: [batch, height, width, channels] --- */
+/* --- sliding windows over [batch, height, width, channels], and matrix products --- */
 
 enum { SHAPES_SAME = 0, SHAPES_VALID = 1 }; /* values of the schema's enum Padding */
 

@@ -48,7 +48,8 @@ static tn_status classes_readers(tn__cuts *it) {
     return TN_OK;
 }
 
-/* Marks tensors that must stay whole: required outputs, and operands of control flow. */
+/* Marks tensors that must stay whole: results of blocks, required outputs, and scores without an
+ * axis of classes. */
 static void classes_pin(tn__cuts *it) {
     for (tn_block_id b = 0; b < tn_graph_block_count(it->graph); b++) {
         const tn_block *block = tn_graph_block(it->graph, b);
@@ -90,7 +91,7 @@ static tn_status classes_begin(tn__cuts *it) {
     return TN_OK;
 }
 
-/* --- one class --- */
+/* --- following one class of cuts through the graph --- */
 
 typedef struct classes_state {
     tn__cuts *it;
@@ -295,7 +296,7 @@ tn_status tn__cuts_classes(tn__cuts *it) {
  */
 
 /* The value of a class: the bytes that it saves minus the bytes that ranks send for it; 0 if that
- * is negative. */
+ * is negative, or if the class is impossible. */
 static uint64_t choose_worth(const tn__class *class) {
     return class->why[0] == '\0' && class->saved > class->sent ? class->saved - class->sent : 0;
 }
@@ -343,8 +344,8 @@ static void choose_set(classes_choice *state, uint32_t index, bool take) {
 
 #define CHOOSE_MEET 64u /* most conflicts of one class that are examined */
 
-/* Adds all classes that have no conflict with chosen ones. Returns their value; `list`, if not
- * NULL, receives their numbers. */
+/* Adds all classes of cuts that have a value and no conflict with chosen ones. Returns their total
+ * value; `list`, if not NULL, receives their numbers. */
 static uint64_t choose_fill(classes_choice *state, uint32_t *list, uint32_t *count) {
     uint32_t others[CHOOSE_MEET], meets;
     uint64_t worth = 0;
@@ -360,7 +361,8 @@ static uint64_t choose_fill(classes_choice *state, uint32_t *list, uint32_t *cou
     return worth;
 }
 
-/* Removes a chosen class if the classes that can be chosen without it have a higher value. */
+/* Replaces a chosen class of cuts by those that can be chosen without it, if these have a higher
+ * total value. Returns whether it did so. */
 static bool choose_improve(classes_choice *state, uint32_t index, uint32_t *list) {
     uint64_t worth = choose_worth(&state->it->found[index]);
     uint32_t count = 0;

@@ -34,7 +34,7 @@ typedef struct tn__op_cuts {
     bool sums;                 /* true: the results are partial sums */
 } tn__op_cuts;
 
-typedef struct tn__cut_use { /* one use of a tensor as an operand */
+typedef struct tn__cut_use { /* one use of a tensor as an operand of an operator */
     tn_op_id op;
     uint32_t input;
 } tn__cut_use;
@@ -56,7 +56,7 @@ typedef struct tn__class {
 typedef struct tn__cuts {
     const tn_graph *graph; /* inferred */
     uint32_t ranks, rank;
-    const bool *runs;     /* [operators] */
+    const bool *runs;     /* [operators] true: the operator has to run */
     const bool *depends;  /* [tensors] true: the tensor depends on trained parameters */
     const bool *trained;  /* [tensors] true: the tensor is a trained parameter */
     const uint32_t *uses; /* [tensors] number of uses as an operand */
@@ -86,7 +86,9 @@ typedef struct tn__cuts {
     tn__op_cuts link;
     uint32_t *reader_of; /* [tensors + 1] where the readers of each tensor begin in `readers` */
     tn__cut_use *readers;
-    uint8_t *pinned;      /* [tensors] the tensor is read by blocks of control flow */
+    /* [tensors] 1: the tensor must stay whole, for example because an operator inside a block reads
+     * it */
+    uint8_t *pinned;
     uint32_t *first_axis; /* [tensors] where the axes of each tensor begin in `covered` */
     /* for each axis of each tensor: 1 if a class of cuts began with a cut along this axis, or
      * includes it */
@@ -96,7 +98,7 @@ typedef struct tn__cuts {
     uint32_t *way; /* [operators] how the current class cuts the operator; 0: not yet */
     /* [tensors] number of the last class of cuts in which an operator reads the tensor whole */
     uint32_t *copied;
-    tn__class *found; /* [found_count] */
+    tn__class *found; /* [found_count] the classes of cuts */
     size_t found_count, found_room;
 } tn__cuts;
 

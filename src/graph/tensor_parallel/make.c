@@ -43,7 +43,7 @@ static const tn__cut *make_cut_of(const make_state *state, tn_tensor_id id) {
 /* Adds an operator that works on parts, with the operators around it. */
 static tn_status make_part(make_state *state, tn_op_id id);
 
-/* --- the whole --- */
+/* --- the graph as a whole: its tensors, inputs, outputs and operators --- */
 
 static bool make_touches(const make_state *state, const tn_op *op) {
     bool cut = false;
@@ -374,7 +374,7 @@ static tn_status make_operand(make_state *state, tn_tensor_id id, const tn__cut 
     return cut->blocks > 0 ? make_slice(state, id, *made, cut, made) : TN_OK;
 }
 
-/* --- operators on parts --- */
+/* --- adjusting an operator to the parts of its operands --- */
 
 /* The extent of the rank's part along an axis of a tensor with this cut. */
 static int64_t make_extent(const make_state *state, const tn_tensor *tensor, const tn__cut *cut,
@@ -565,7 +565,7 @@ static tn_status make_whole(make_state *state, tn_op_id id) {
     return make_add(state, &spec, id);
 }
 
-/* --- data of a part --------------------------------------------------------------------------- */
+/* --- copying tensor data between a whole tensor and a rank's part ----------------------------- */
 
 /* Copies a rank's part of a cut tensor's data out of the whole tensor, and back into it. */
 

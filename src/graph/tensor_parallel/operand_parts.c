@@ -48,7 +48,7 @@ static const tn_tensor *link_input(const tn__cuts *it, const tn_op *op, uint32_t
     return op->inputs[index] == TN_NONE ? NULL : tn_graph_tensor(it->graph, op->inputs[index]);
 }
 
-/* --- the same elements in another shape --- */
+/* --- operators that give the same elements another shape --- */
 
 static bool link_flat(const tn_tensor *tensor) {
     uint64_t count = 1;
@@ -86,7 +86,7 @@ static bool link_reshapes(tn__cuts *it, const tn_op *op, bool output, uint32_t i
     return output ? link_reshape(y, cut, x, in) : link_reshape(x, cut, y, out);
 }
 
-/* --- side by side: Split and Concat along their own axis --- */
+/* --- Split and Concat, if the cut is along the axis that they split or join --- */
 
 /* Returns the extents of the tensors along the axis; NULL if memory runs out or an extent is
  * unknown. */
@@ -133,7 +133,7 @@ static bool link_pieces(tn__cuts *it, const tn_op *op, bool output, const tn__cu
     return link_beside(it, op->inputs, op->input_count, to->inputs, to->outputs, output, cut);
 }
 
-/* --- along an axis of the result --- */
+/* --- cuts along an axis of the result, or along an axis that is summed over --- */
 
 /* Whether an element of the result depends on the element of the input at the same place, and on no
  * other along this axis. */

@@ -39,10 +39,10 @@ static bool strip_takes(const tn__cuts *it, tn_tensor_id id, const tn__cut *cut)
     return tensor->shape[cut->axis] > 0 && tn__cuts_divides(it, tensor, cut);
 }
 
-/* --- beginning of a cut --- */
+/* --- where a sequence-parallel cut begins --- */
 
-/* Whether an operand that is added once to a sum does not have the cut axis. If it had that axis, a
- * rank could not add it to its own part. */
+/* Whether every operand that is added once to the sum can be added by each rank to its own part,
+ * because the operand has no extent above 1 along the cut axis and is not cut itself. */
 static bool strip_adds(const tn__cuts *it, const tn_op *op, const tn__cut *cut) {
     const tn_tensor *y = tn_graph_tensor(it->graph, op->outputs[0]);
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -74,7 +74,7 @@ static void strip_begin(tn__cuts *it, tn_op_id id) {
         it->strips[y] = cut;
 }
 
-/* --- operators that work on parts --- */
+/* --- operators that each rank may run on its own part --- */
 
 /* Whether a rank may run an operator on its own strip of the tensors. It may not if the operator
  * computes statistics over all samples, has control flow, or has side effects. Random numbers
@@ -116,7 +116,7 @@ static void strip_follow(tn__cuts *it, tn_op_id id) {
         if (op->outputs[k] != TN_NONE) it->strips[op->outputs[k]] = it->link.outputs[k];
 }
 
-/* --- the whole --- */
+/* --- choosing all sequence-parallel cuts --- */
 
 static bool strip_touches_cut(const tn__cuts *it, const tn_op *op) {
     bool cut = false;
@@ -126,7 +126,7 @@ static bool strip_touches_cut(const tn__cuts *it, const tn_op *op) {
 }
 
 /* Removes the sequence-parallel cut of a sum if no operator works on its parts, because they would
- * be gathered at once. */
+ * be gathered at once. Then sums the bytes of the tensors with such cuts. */
 static void strip_end(tn__cuts *it) {
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(it->graph); id++) {
         const tn_tensor *tensor = tn_graph_tensor(it->graph, id);

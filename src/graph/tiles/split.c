@@ -10,14 +10,15 @@
 
 /* --- element-wise operators ------------------------------------------------------------------- */
 
-/* --- the question --- */
+/* --- the question: which elements of each input a part of an operator needs --- */
 
 static bool split_is_exact(const tn_tensor *tensor) {
     return tn__shape_known(tensor) && tensor->format.block == 0 && tensor->repeat == 1 &&
            (tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) == 0;
 }
 
-/* Whether all outputs that are present have this axis, with equal extents. */
+/* Whether all outputs that are present have this axis, with equal extents, and the part lies inside
+ * it. */
 static bool split_in_common(const tn_infer *infer, const tn__tile *part) {
     const tn_tensor *y = tn__output(infer, 0);
     if (!split_is_exact(y) || part->axis >= y->rank) return false;
@@ -35,7 +36,8 @@ static bool split_in_common(const tn_infer *infer, const tn__tile *part) {
  * their number. An operator with more inputs than this is computed as a whole. */
 #define SPLIT_INPUTS_MOST 1024u
 
-/* Checks that all operands of the operator are known; prepares `infer` for its rules. */
+/* Checks that an operator may be divided and that all of its operands are known; prepares `infer`
+ * for its rules. */
 static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     const tn_op_rule *rule = graph->rules[id];
     const tn_op *op = &graph->ops[id];
@@ -108,11 +110,12 @@ bool tn__op_sums(const tn_graph *graph, tn_op_id id, uint32_t input, uint32_t *a
     return *axis == TN__SUM_WHOLE || *axis == TN__SUM_ONCE || *axis < x->rank;
 }
 
-/* --- element by element --- */
+/* --- rules of element-wise operators --- */
 
 bool tn__split_each(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     const tn_tensor *x = tn__input(infer, input), *y = tn__output(infer, 0);
-    /* before opset 7 operands broadcast in another way */
+    /* before opset 7, operands of lower rank are aligned at an attribute, so the operator is not
+     * divided */
     bool old = infer->version < 7 && *infer->op->domain == '\0';
     if (x->rank > y->rank || (old && x->rank != y->rank && tn__elements(x) != 1)) return false;
     uint32_t missing = y->rank - x->rank;
@@ -195,8 +198,8 @@ bool tn__sums_gemm(tn_infer *infer, uint32_t input, uint32_t *axis) {
     return tn__input(infer, 2) == NULL || tn__attr_float(infer->op, "beta", 1) == 1;
 }
 
-/* Finds the axis of the tensor that is dimension d of an operand in the product, after
- * transposition. */
+/* Finds, for each dimension d of an operand in the product, the axis of the tensor that a
+ * transposition makes this dimension. */
 static bool product_places(const tn_infer *infer, const char *name, uint32_t rank,
                            uint32_t *place) {
     uint32_t count;
@@ -223,7 +226,7 @@ bool tn__split_fused_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn_
                          : tn__need_all(need);
 }
 
-/* --- normalisations and moves ----------------------------------------------------------------- */
+/* --- rules of normalisations and of operators that move elements ------------------------------ */
 
 /* Splits normalisations along other axes than the normalised ones, and operators that move
  * elements: an axis of the result is one of the input's, or runs through several inputs. */
@@ -307,7 +310,7 @@ bool tn__split_quantize(tn_infer *infer, tn__tile *part, uint32_t input, tn__nee
     return part->axis == axis ? tn__need_same(need, 0, part) : tn__need_all(need);
 }
 
-/* --- what moves elements --- */
+/* --- rules of operators that move elements --- */
 
 bool tn__split_concat(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need) {
     uint32_t axis;

@@ -24,14 +24,14 @@
 bool tn__op_split(const tn_graph *graph, tn_op_id op, tn__tile *part, uint32_t input,
                   tn__need *need);
 /* Whether the operator can run in parts along that axis of output 0: the rule answers for every
- * input. */
+ * input, and needs only a part of at least one of them. */
 bool tn__op_splits(const tn_graph *graph, tn_op_id op, uint32_t axis);
 
 /* The checked axis of an input over which an operator of an inferred graph sums, or TN__SUM_*.
  * Returns false if it has no such sums. An omitted input is needed as a whole. */
 bool tn__op_sums(const tn_graph *graph, tn_op_id op, uint32_t input, uint32_t *axis);
 
-/* --- answers: tn_op_rule.split --- */
+/* --- rules for tn_op_rule.split --- */
 
 /* For operators with inputs that all broadcast to the output. */
 bool tn__split_each(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
@@ -51,7 +51,7 @@ bool tn__split_global_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__
 bool tn__split_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_gemm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_fused_matmul(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
-/* Normalisations and operators that move elements. */
+/* For normalisations and operators that move elements. */
 bool tn__split_batch_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_layer_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
 bool tn__split_instance_norm(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *need);
@@ -101,14 +101,14 @@ typedef struct tn__band_made {
 bool tn__band_over(const tn__band *band, uint32_t i, int64_t first, int64_t last,
                    tn__band_made *made);
 
-/* --- answers: tn_op_rule.sums --- */
+/* --- rules for tn_op_rule.sums --- */
 
 bool tn__sums_matmul(tn_infer *infer, uint32_t input, uint32_t *axis);
 bool tn__sums_gemm(tn_infer *infer, uint32_t input, uint32_t *axis);
 bool tn__sums_conv(tn_infer *infer, uint32_t input, uint32_t *axis);
 bool tn__sums_gather(tn_infer *infer, uint32_t input, uint32_t *axis);
 
-/* --- small helpers --- */
+/* --- small functions that rules share --- */
 static inline bool tn__need_all(tn__need *need) {
     *need = (tn__need){.axis = TN_NONE, .law = TN__LAW_ALL};
     return true;

@@ -53,7 +53,8 @@ static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kern
     int64_t front = window_front(infer, &window, i, input, output);
     int64_t first = part->first * window.stride[i] - front;
     int64_t last = (part->last - 1) * window.stride[i] - front + window_reach(&window, i);
-    if (front < 0 || window.end[i] < 0) return false; /* negative padding would crop the input */
+    /* negative padding crops the input; such an operator is not divided */
+    if (front < 0 || window.end[i] < 0) return false;
     need->law = TN__LAW_WINDOW;
     need->stride = window.stride[i];
     need->front = front;
@@ -68,8 +69,8 @@ static bool window_need(tn_infer *infer, const tn_tensor *x, const int64_t *kern
 
 /* --- convolutions --- */
 
-/* For a convolution with operands x and weights, then operands along the channels, then a summand
- * in the shape of the result. */
+/* For convolutions without an order of channels to follow: a part along the batch or a spatial axis
+ * needs a part of x, and all of the other operands. */
 static bool window_conv(tn_infer *infer, tn__tile *part, uint32_t input, uint32_t weights,
                         tn__need *need) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, weights);
@@ -140,7 +141,7 @@ bool tn__split_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__need *n
     const tn_tensor *x = tn__input(infer, 0);
     bool counts = tn__attr_int(infer->op, "count_include_pad", 0) != 0;
     (void)input;
-    /* the indices in output 1 refer to the whole input */
+    /* output 1 has indices into the whole input, so the operator is not divided */
     if (tn__output(infer, 1) != NULL) return false;
     if (part->axis < WINDOW_FIRST) return tn__need_same(need, part->axis, part);
     if (counts && tn__attr_int(infer->op, "ceil_mode", 0) != 0) return false;
@@ -179,7 +180,7 @@ bool tn__split_global_pool(tn_infer *infer, tn__tile *part, uint32_t input, tn__
  */
 
 #define BAND_VALID 1    /* values of the schema's enum Padding */
-#define BAND_STRIDE 256 /* for CROP: limit of begins that are tried */
+#define BAND_STRIDE 256 /* for the way CROP: limit of the number of begins that are tried */
 
 /* --- windows --- */
 
@@ -213,12 +214,14 @@ bool tn__band_read(const tn_graph *graph, tn_op_id id, tn__band *band) {
         pointwise = pointwise && band->reach[i] == 1;
         int64_t made = valid ? (band->input[i] - band->reach[i]) / band->stride[i] + 1
                              : (band->input[i] + band->stride[i] - 1) / band->stride[i];
-        if (made != band->output[i]) return false; /* the file states another output shape */
+        /* the window is not divided if the file states another output shape than this arithmetic
+         * gives */
+        if (made != band->output[i]) return false;
     }
     grows = tn__elements(y) > tn__elements(x);
     bool depthwise = strcmp(op->type, "DEPTHWISE_CONV_2D") == 0;
     band->hybrid = band_is_hybrid(x, w);
-    /* a batch is cut into whole images, which keep their padding */
+    /* a hybrid convolution is only divided along the batch, into whole images with their padding */
     bool exact = valid || pointwise || band->hybrid;
     band->way = exact                            ? TN__BAND_EXACT
                 : pools || (depthwise && !grows) ? TN__BAND_CROP

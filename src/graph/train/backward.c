@@ -61,7 +61,8 @@ static bool backward_captures(const tn__train *it, tn_op_id id) {
     return false;
 }
 
-/* Marks the tensors that depend on a trained parameter through operands that gradients flow to. */
+/* Marks the tensors that depend on a trained parameter through operands that gradients flow to, and
+ * counts the readers of every tensor. */
 static void backward_mark(tn__train *it, const tn_op_id *ops, uint32_t count) {
     for (tn_tensor_id id = 0; id < it->tensors; id++) it->needs[id] = it->trained[id];
     for (uint32_t p = 0; p < count; p++) {
@@ -142,7 +143,8 @@ static tn_status backward_update(tn__train *it, tn_op_id id) {
     return TN_OK;
 }
 
-/* Makes the part of the pipeline that has the parameters of the shard the current one. */
+/* Makes the pipeline part of the shard's parameters the one to which new tensors belong
+ * (it->home). */
 static tn_status backward_shard_home(tn__train *it, uint32_t shard) {
     if (!tn__train_is_whole(it)) return TN_OK;
     tn_tensor_id of = it->homes[it->made.sharded[shard].parameters].of;
@@ -176,8 +178,8 @@ static void backward_begin(tn__train *it, tn_tensor_id seed) {
     for (uint32_t r = 1; r < it->rounds; r++) it->gradient[it->round_list[r].loss] = seed;
 }
 
-/* Assigns operators that a rule adds to the part of their forward operator. Operators that all
- * micro-batches share come after the micro-batches. */
+/* Assigns operators that a rule adds to the pipeline part of their forward operator. Operators that
+ * all micro-batches share belong to the last micro-batch. */
 static tn_status backward_home(tn__train *it, tn_op_id id) {
     tn_home home = tn__train_home_of(it, id);
     const tn_op *op = tn_graph_op(it->graph, id);

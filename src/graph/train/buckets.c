@@ -203,7 +203,7 @@ tn_status tn__train_shard_check(const tn__train *it) {
     return TN_OK;
 }
 
-/* --- tensors and operators --- */
+/* --- adding tensors and operators of shards --- */
 
 static tn_status shard_result(tn__train *it, tn_kind kind, uint32_t number, const char *what,
                               tn_tensor_id *id) {
@@ -219,7 +219,7 @@ static tn_status shard_op(tn__train *it, const char *type, tn_tensor_id from, tn
     return tn__train_op(it, tn_graph_tensor(it->graph, to)->name, type, &from, 1, &to, 1, attrs, 2);
 }
 
-/* --- a complete bucket --- */
+/* --- making a shard from a complete bucket --- */
 
 static tn_status shard_keep(tn__train *it, tn_sharded *shard, uint32_t number, tn_dtype dtype) {
     uint64_t width = tn_dtype_bits(dtype) / 8;
@@ -264,7 +264,7 @@ static tn_status train_shard(tn__train *it, tn_tensor_id bucket, const uint32_t 
     return shard_op(it, "ShardPart", bucket, shard->gradient);
 }
 
-/* --- parameters as views of shards --- */
+/* --- parameters that become views of shards --- */
 
 typedef struct shard_lists {
     tn_tensor_id *ids;
@@ -316,8 +316,8 @@ static tn_status shard_list(tn__train *it, uint32_t number, shard_lists *lists) 
     return TN_OK;
 }
 
-/* In a pipeline, gives tensor `id` a home in every part that reads parameter `of`, before all
- * passes. */
+/* In a pipeline, records that tensor `id` is made in every part that reads parameter `of`, before
+ * all passes. */
 static void shard_settle(tn__train *it, tn_tensor_id id, tn_tensor_id of) {
     if (!tn__train_is_whole(it)) return;
     const uint64_t readers = it->homes[of].readers;

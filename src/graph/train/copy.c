@@ -104,7 +104,7 @@ static bool copy_owns_statistics(const tn__train *it, const tn_op *op) {
     return true;
 }
 
-/* Whether the tensor is a parameter that a pattern excludes from training. */
+/* Whether the tensor is a parameter that is not trained. */
 static bool copy_is_frozen(const tn__train *it, tn_tensor_id id) {
     return tn__train_is_parameter(it, id) && !it->trained[id];
 }

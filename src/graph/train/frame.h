@@ -115,21 +115,28 @@ typedef struct tn__train {
 
     /* A whole training step in one graph. Otherwise all fields of this group except `rounds` are
      * 0. */
-    uint32_t rounds; /* number of copies of the model, one per micro-batch; 1: the model itself */
-    uint32_t once;   /* number of tensors in a model with one copy */
+    /* number of copies of the model, one per micro-batch; 1: the model is not copied */
+    uint32_t rounds;
+    uint32_t once;        /* number of tensors in a model with one copy */
     tn_graph *repeated;   /* the model after rounds.c; NULL: unchanged */
-    tn_tensor_id *copies; /* [rounds x once] the id of a tensor in each copy */
+    tn_tensor_id *copies; /* [rounds][once] the id of each tensor in each copy of the model */
     /* [tensors of all copies] the id of the corresponding tensor in the first copy */
     tn_tensor_id *first_of;
     /* [tensors of one copy of the model] true: the copies of all micro-batches read this tensor */
     bool *shared;
-    uint32_t *part_of; /* [operators of the model with one copy] part of the pipeline */
-    tn_home *op_homes; /* [operators of the model] home of the operator */
-    tn_home home;      /* the home that new tensors get */
-    tn_home *homes;    /* [home_count] homes of the graph's tensors so far */
+    /* [operators of the model with one copy] the part of the pipeline to which the operator
+     * belongs */
+    uint32_t *part_of;
+    /* [operators of the model] home of the operator: its pipeline part, micro-batch and pass */
+    tn_home *op_homes;
+    tn_home home; /* the home (pipeline part, micro-batch and pass) that new tensors get */
+    /* [home_count] the home (pipeline part, micro-batch and pass) of each tensor of the graph so
+     * far */
+    tn_home *homes;
     size_t home_room;
     uint32_t home_count;
-    /* [parts x once] gradients of shared tensors, summed within a part; TN_NONE: none yet */
+    /* [parts][once] for each pipeline part: the gradients of tensors that all micro-batches share,
+     * summed within the part; TN_NONE: none yet */
     tn_tensor_id *partial;
     tn_round *round_list; /* [rounds] */
 } tn__train;
@@ -175,12 +182,13 @@ const tn__cut *tn__train_cut_of(const tn__train *it, tn_tensor_id id);
 /* The tensor of the model of all ranks that a tensor is a part of. */
 const tn_tensor *tn__train_whole_of(const tn__train *it, tn_tensor_id id);
 /* Where a part's elements lie in the whole tensor: runs of places[0] elements, the runs places[1]
- * elements apart, the first one at places[2]. Returns false if the tensor is not cut. */
+ * elements apart, the first one at places[2]. Returns false if the tensor is not cut, or is cut
+ * into blocks of several sizes. */
 bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places);
 /* Adds the loss for the case that each rank has the scores of some of the classes. */
 tn_status tn__train_class_loss(tn__train *it, const int64_t *axis);
-/* rounds.c: tn__train_is_whole returns whether one run of the graph is a whole training step; the
- * function after it returns the number of runs in a step. */
+/* rounds.c: tn__train_is_whole returns whether one run of the graph is a whole training step;
+ * tn__train_runs returns the number of runs in a step. */
 bool tn__train_is_whole(const tn__train *it);
 uint32_t tn__train_runs(const tn__train *it);
 /* Replaces the model by one copy per micro-batch. Errors: E_INVALID (more parts than operators),
@@ -194,7 +202,7 @@ tn_tensor_id tn__train_in_first(const tn__train *it, tn_tensor_id id);
 /* Sets *micro to the number of the current micro-batch as a tensor. If each run has one
  * micro-batch, it is an input of the graph; TN_NONE: there is only one micro-batch. */
 tn_status tn__train_micro(tn__train *it, tn_tensor_id *micro);
-/* Writes the order in which operators are visited: [count] positions in the main block. */
+/* Writes the order in which the backward pass visits operators: [count] positions in `ops`. */
 tn_status tn__train_walk(tn__train *it, const tn_op_id *ops, uint32_t count, uint32_t *places);
 /* Adds another gradient for an operand of the current operator. */
 tn_status tn__train_add_gradient(tn__train *it, tn_gradient *ask, tn_tensor_id to,
@@ -202,17 +210,19 @@ tn_status tn__train_add_gradient(tn__train *it, tn_gradient *ask, tn_tensor_id t
 /* Sums the gradients that the parts of a pipeline have for a tensor that all micro-batches
  * share. */
 tn_status tn__train_sum_parts(tn__train *it, tn_tensor_id id);
-/* stages.c: whether all micro-batches share the outputs of an operator of the model; sets
- * part_of. */
+/* stages.c: tn__train_is_shared returns whether all micro-batches share the outputs of an operator;
+ * tn__train_divide divides the model into the parts of a pipeline (part_of). */
 bool tn__train_is_shared(const tn__train *it, const tn_op *op);
 tn_status tn__train_divide(tn__train *it);
-/* Assigns the home it->home to all tensors that were added since the last call. */
+/* Assigns it->home (pipeline part, micro-batch and pass) to all tensors that were added since the
+ * last call. */
 tn_status tn__train_settle(tn__train *it);
-/* The home of an operator of the graph, which is that of its first output. */
+/* The home (pipeline part, micro-batch and pass) of an operator of the graph, which is that of its
+ * first output. */
 tn_home tn__train_home_of(const tn__train *it, tn_op_id id);
 tn_status tn__train_move(tn__train *it, tn_home home);
-/* The home of a parameter's complete gradient and its update. `at_once`: the update runs as soon as
- * the gradient is complete. */
+/* The home (pipeline part, micro-batch and pass) of a parameter's complete gradient and its update.
+ * `at_once`: the update runs as soon as the gradient is complete. */
 tn_home tn__train_home_of_parameter(const tn__train *it, uint32_t number, bool at_once);
 /* Reports the parts of the pipeline in it->made. */
 tn_status tn__train_stages(tn__train *it);
@@ -225,7 +235,8 @@ tn_status tn__train_copy(tn__train *it);
  * with an adaptive scale). */
 tn_status tn__train_scale_check(const tn__train *it);
 tn_status tn__train_seed(tn__train *it, tn_tensor_id *seed);
-/* Makes `factor`, after all gradients are complete. */
+/* mixed.c: adds the operator that computes it->factor, by which updates multiply gradients, after
+ * all gradients are complete. */
 tn_status tn__train_scale_step(tn__train *it);
 /* unroll.c: tn__train_unrolls returns whether a recurrent operator has to be unrolled;
  * tn__train_unroll unrolls it. */
@@ -244,7 +255,8 @@ tn_status tn__train_loss_of_parts(tn__train *it, const char *type, const tn_attr
  * pass to right before its own backward pass. */
 tn_status tn__train_parts_together(tn__train *it);
 tn_status tn__train_parts_apart(tn__train *it);
-/* backward.c: adds the backward pass, and each update as soon as it can run. */
+/* backward.c: adds the backward pass and the updates: with the option fuse_update each as soon as
+ * it can run, otherwise all at the end. */
 tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
 /* mixed.c: repeats casts in the backward pass. It is called after that pass was added, with the
  * main block in the order of the step. */

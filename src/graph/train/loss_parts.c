@@ -35,7 +35,7 @@ typedef struct parts_work {
     uint32_t cut_count;
 } parts_work;
 
-/* --- finding the cut --- */
+/* --- finding the axes along which the scores can be divided --- */
 
 static tn_status parts_fail(const tn__train *it, const char *why) {
     TN_FAIL(it->error, TN_E_UNSUPPORTED, "a loss in parts (`loss_parts`): %s", why);
@@ -154,7 +154,7 @@ static tn_status parts_check(const tn__train *it) {
     return TN_OK;
 }
 
-/* --- the model with parts --- */
+/* --- the model with its last product in parts --- */
 
 static int64_t parts_begin(const parts_cut *cut, uint32_t part) {
     return cut->extent / cut->count * part + cut->extent % cut->count * part / cut->count;
@@ -332,7 +332,7 @@ tn_status tn__train_loss_parts(tn__train *it) {
     return tn__train_choose(it);
 }
 
-/* --- the loss --- */
+/* --- the loss of each part --- */
 
 /* Adds an operator with two operands, of ONNX's domain. */
 static tn_status parts_op(tn__train *it, const char *type, tn_tensor_id left, tn_tensor_id right,
@@ -407,7 +407,7 @@ tn_status tn__train_loss_of_parts(tn__train *it, const char *type, const tn_attr
     return axis != NULL ? parts_sum(it, "correct", correct, it->made.correct) : TN_OK;
 }
 
-/* --- the order --- */
+/* --- the order of operators, part by part --- */
 
 /* The part that an operator of the forward pass belongs to; TN_NONE: to no part. Operators that
  * read several parts get the number after the last part. */

@@ -23,7 +23,7 @@
 
 #include <stdio.h>
 
-/* --- operators in 16 bits --------------------------------------------------------------------- */
+/* --- types of operators that work in 16 bits -------------------------------------------------- */
 
 typedef enum lower_sort {
     LOWER_FULL, /* float32 */
@@ -93,7 +93,7 @@ static const lower_row lower_rows[] = {
     {"Selu", LOWER_FOLLOW, 0},
     {"Sigmoid", LOWER_FOLLOW, 0},
     {"Slice", LOWER_MOVE, 0},
-    {"Softmax", LOWER_FOLLOW, 0}, /* kernels compute maximum and sum of a row in float32 */
+    {"Softmax", LOWER_FOLLOW, 0}, /* sums a row, but its kernels do so in float32 or wider */
     {"SpaceToDepth", LOWER_MOVE, 0},
     {"Split", LOWER_MOVE, 0},
     {"Squeeze", LOWER_MOVE, 0},
@@ -113,7 +113,7 @@ static lower_row lower_row_of(const tn_op *op) {
     return (lower_row){.type = op->type, .sort = LOWER_FULL};
 }
 
-/* --- the choice of 16 bits --- */
+/* --- deciding which operators work in 16 bits --- */
 
 static bool lower_is_full(const tn__train *it, tn_tensor_id id) {
     return id != TN_NONE && tn_graph_tensor(it->model, id)->dtype == TN_FLOAT32;
@@ -178,7 +178,7 @@ tn_status tn__train_lower(tn__train *it) {
     for (uint32_t i = 0; i < block->op_count; i++)
         if (it->runs[block->ops[i]]) lower_decide(it, block->ops[i]);
     for (uint32_t k = 0; k < block->output_count && it->options.keep_outputs; k++)
-        /* operators outside the block read its outputs, too, so these keep float32 */
+        /* callers read the outputs of the model, so these keep float32 */
         it->is_low[block->outputs[k]] = false;
     return TN_OK;
 }
@@ -340,7 +340,7 @@ static tn_status recompute_make(recompute_state *state, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* --- the pass --- */
+/* --- inserting the repeated casts into the backward pass --- */
 
 static tn_status recompute_room(recompute_state *state) {
     tn__train *it = state->it;

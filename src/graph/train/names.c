@@ -50,7 +50,7 @@ const char *tn_optimizer_summary(tn_optimizer optimizer) {
     return (unsigned)optimizer < TN_OPTIMIZER_COUNT ? names_optimizers[optimizer].sentence : NULL;
 }
 
-/* --- divisions among ranks -------------------------------------------------------------------- */
+/* --- names of divisions among ranks ----------------------------------------------------------- */
 
 /* The names of what ranks divide among each other, from the table of tenure/estimate.h. */
 
@@ -64,7 +64,7 @@ const char *tn_shard_name(tn_shard shard) {
     return (unsigned)shard < TN_SHARD_COUNT ? shard_names[shard] : NULL;
 }
 
-/* --- orders of a pipeline --------------------------------------------------------------------- */
+/* --- names of the orders of a pipeline's passes ----------------------------------------------- */
 
 /* Finds orders of a pipeline's passes by name, in the table of tenure/dist.h. */
 

@@ -35,7 +35,7 @@ bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id) {
     return tn_graph_tensor(it->model, id)->kind == TN_KIND_PARAMETER || it->begins[id] != TN_NONE;
 }
 
-/* --- parameters that an operator hands out --- */
+/* --- parameters that an operator of the model returns --- */
 
 /* "Identity_12" */
 static bool parameters_is_merged(const tn__train *it, const tn_op *op) {
@@ -119,7 +119,7 @@ static bool parameters_is_row(const tn_tensor *tensor) {
     return wide <= 1;
 }
 
-/* Facts about tensors, found on the way from the inputs to the loss. */
+/* Facts about tensors, found while visiting the operators from the inputs to the loss. */
 typedef struct parameters_marks {
     bool *from;  /* true: the tensor depends on an input */
     bool *acted; /* true: the tensor depends on a parameter that counts as a variable */
@@ -237,7 +237,7 @@ static tn_status train_constants(tn__train *it) {
     return TN_OK;
 }
 
-/* --- what has to run -------------------------------------------------------------------------- */
+/* --- which operators run, and which parameters are trained ------------------------------------ */
 
 /* Finds the parameters to train, and the operators that have to run for it.
  *
@@ -248,7 +248,7 @@ static tn_status train_constants(tn__train *it) {
  * Cost: O(operands).
  */
 
-/* --- operators that run --- */
+/* --- finding the scores, and the operators that run --- */
 
 /* The product of the extents from dimension `first` on. */
 static uint64_t choose_span(const tn_tensor *tensor, uint32_t first) {

@@ -58,7 +58,7 @@ static tn_status rounds_check(const tn__train *it) {
     return TN_OK;
 }
 
-/* --- tensors that rounds share --- */
+/* --- tensors that all micro-batches share --- */
 
 /* Whether the operator has the same inputs in all micro-batches, so that it computes equal
  * results. */
@@ -92,7 +92,7 @@ static tn_status rounds_share(tn__train *it) {
     return TN_OK;
 }
 
-/* --- the copies --- */
+/* --- making the copies of the model --- */
 
 typedef struct rounds_state {
     tn__train *it;
@@ -226,7 +226,7 @@ tn_status tn__train_rounds(tn__train *it) {
     return tn__train_choose(it);
 }
 
-/* --- numbers of rounds --- */
+/* --- the number of the current micro-batch; gradients that micro-batches share --- */
 
 tn_status tn__train_micro(tn__train *it, tn_tensor_id *micro) {
     int64_t number = it->home.round;

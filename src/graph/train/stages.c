@@ -16,7 +16,7 @@
 #include "graph/takes.h"
 #include "graph/train/frame.h"
 
-/* --- dividing the model --- */
+/* --- dividing the model into the parts of a pipeline --- */
 
 typedef struct divide_state {
     tn__train *it;
@@ -155,7 +155,7 @@ static tn_status divide_room(divide_state *state) {
     return all ? TN_OK : tn__no_memory(it->error, "parts of a pipeline");
 }
 
-/* --- shared operators --- */
+/* --- operators whose results all micro-batches share --- */
 
 bool tn__train_is_shared(const tn__train *it, const tn_op *op) {
     for (uint32_t k = 0; k < op->output_count; k++)
@@ -243,7 +243,7 @@ tn_home tn__train_home_of_parameter(const tn__train *it, uint32_t number, bool a
     return home;
 }
 
-/* --- results for the caller --- */
+/* --- describing the parts for the caller --- */
 
 typedef struct stages_made {
     tn_stages told;

@@ -92,7 +92,8 @@ static tn_status train_io(tn__train *it) {
     tn_tensor_id *outputs = tn__arena_array(&it->arena, most, sizeof *outputs);
     uint32_t input_count = 0, output_count = 0;
     if (inputs == NULL || outputs == NULL) return tn__no_memory(it->error, "inputs and outputs");
-    /* the operator of the shard makes these parameters */
+    /* parameters of a shard are no inputs, because the operator BucketParts makes them from the
+     * shard */
     for (uint32_t i = 0; i < model->input_count; i++)
         if (!train_is_sharded(it, model->inputs[i])) inputs[input_count++] = model->inputs[i];
     for (uint32_t i = 0; i < 4; i++)
@@ -159,7 +160,7 @@ static tn_status train_hand_out(tn__train *it, tn_training *training) {
     return TN_OK;
 }
 
-/* --- the call --- */
+/* --- tn_train --- */
 
 static tn_status train_make(tn__train *it, tn_training *training) {
     tn_tensor_id seed = TN_NONE;
@@ -203,7 +204,8 @@ static tn__train train_begin(const tn_graph *graph, tn_error *error) {
                                 .correct = TN_NONE}};
 }
 
-/* Marks all operators as running, as in inference, except operators that only return parameters. */
+/* Makes a copy of the model for inference: all operators run, except those that only return
+ * parameters. */
 static tn_status train_model(tn__train *it) {
     TN_TRY(tn__train_inline(it));
     TN_TRY(tn__train_choose(it));

@@ -9,7 +9,7 @@
 
 #include "graph/train/frame.h"
 
-/* --- the model --- */
+/* --- making the model of one rank --- */
 
 static tn_status cut_check(const tn__train *it) {
     const tn_train_options *options = &it->options;
@@ -39,7 +39,8 @@ static uint32_t cut_classes(const tn__train *it) {
     return tn_loss_axis(scores->rank, scores->shape);
 }
 
-/* Chooses those parameters to train that would be trained in the whole model. */
+/* Chooses the parameters to train, and checks that they are those that are trained in the whole
+ * model. */
 static tn_status cut_choose(tn__train *it, const bool *trained, uint32_t tensors) {
     TN_TRY(tn__train_choose(it));
     for (tn_tensor_id id = 0; id < it->tensors; id++)
@@ -110,7 +111,7 @@ bool tn__train_places(const tn__train *it, tn_tensor_id id, int64_t *places) {
     return true;
 }
 
-/* --- the loss --- */
+/* --- the loss if each rank has some of the classes --- */
 
 static tn_status cut_tensor(tn__train *it, const char *name, tn_tensor_id *id) {
     tn_tensor_spec spec = {.name = name, .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN};
@@ -142,7 +143,7 @@ tn_status tn__train_class_loss(tn__train *it, const int64_t *axis) {
     return cut_op(it, "ClassLoss", inputs, 4, outputs, 2, attrs);
 }
 
-/* --- report of the parts --- */
+/* --- reporting the parts of tensors --- */
 
 struct tn_parts {
     tn__arena arena;
@@ -181,7 +182,7 @@ static tn_status cut_list(tn__train *it, struct tn_parts *parts) {
             TN_TRY(cut_report(it, parts, id, id));
     for (uint32_t i = 0; i < it->made.parameter_count; i++) {
         const tn_trained *trained = &it->made.parameters[i];
-        /* the parameter is a view of a shard, which ranks divide among each other */
+        /* a parameter of a shard is a view that an operator makes, so the loop above left it out */
         if (trained->shard != TN_NONE)
             TN_TRY(cut_report(it, parts, trained->parameter, trained->parameter));
         const tn_tensor_id state[] = {trained->state[0], trained->state[1], trained->sum};

@@ -359,7 +359,7 @@ static tn_status unroll_run(unroll *u) {
     return u->gates == 4 ? unroll_give(u, 2, 0, c) : TN_OK;
 }
 
-/* --- the choice of cells --- */
+/* --- which cells are unrolled --- */
 
 static bool unroll_read(tn__train *it, const tn_op *op, unroll *u) {
     const tn_tensor *x = tn_graph_tensor(it->model, op->inputs[0]);

@@ -166,7 +166,7 @@ static tn_status update_step(tn__train *it, const update_what *of) {
     return update_add(it, &op, of->parameter);
 }
 
-/* --- updates of a parameter, of a shard --- */
+/* --- updates of a parameter, and of a shard (parameters that ranks divide among each other) --- */
 
 static update_what update_parameter(tn_trained *trained) {
     return (update_what){trained->parameter, &trained->gradient, trained->state, &trained->sum,

@@ -16,20 +16,21 @@
 #define TN__FOREIGN_STEPS_MAX 100000000
 #define TN__FOREIGN_NAME_MAX 65536u
 
-typedef struct foreign_body {     /* values that share bytes on purpose, at one offset */
-    uint32_t arena, start, count; /* its values are order[start .. start + count) */
+typedef struct foreign_body {     /* a buffer: values that share bytes on purpose, at one offset */
+    uint32_t arena, start, count; /* the values of the buffer are order[start .. start + count) */
     uint64_t offset, size;
-    int64_t end;     /* the latest end of a live range */
+    int64_t end;     /* the latest end of a live range of the buffer's values */
     uint32_t buffer; /* number of the buffer in the problem; UINT32_MAX: it has no buffer */
 } foreign_body;
 
-typedef struct tn__foreign_pair { /* `step` needs `what`: an earlier step, or a value */
+typedef struct tn__foreign_pair { /* `step` needs `what`, which is an earlier step, or a value */
     uint32_t step, what;
 } tn__foreign_pair;
 
 /* What the text of a program says about the order of its steps. */
 typedef struct tn__foreign_needs {
-    const char *missing; /* static text: why the other fields are empty; NULL: they are known */
+    /* static text: the reason that the other fields are empty; NULL: the other fields are known */
+    const char *missing;
     /* `after`: pairs of a step and a step that must run before it; `reads`: pairs of a step and a
      * value that it reads */
     tn__foreign_pair *after, *reads;
@@ -90,7 +91,7 @@ tn_status tn__xla_read(const tn__xla_files *files, const tn_context *context, tn
 uint64_t tn__xla_planned(tn__span assignment);
 /* Reads the instructions of a module (xla_text.c). */
 tn_status tn__xla_read_text(tn_foreign *foreign, const tn__xla_file *text, tn_error *error);
-/* xla_folder.c */
+/* Read a plan of XLA from a folder or file, and recognise such a path (xla_folder.c). */
 tn_status tn__xla_load(const char *path, const tn_foreign_options *options, tn_foreign **foreign,
                        tn_error *error);
 bool tn__xla_recognises(const char *path);
@@ -98,7 +99,7 @@ bool tn__xla_recognises(const char *path);
 /* Reads one method of a .pte file (pte.c); `method` NULL: the first one. */
 tn_status tn__pte_read(const char *name, tn__span file, const char *method,
                        const tn_context *context, tn_foreign **foreign, tn_error *error);
-/* pte_write.c */
+/* Writes a .pte file again with other offsets (pte_write.c). */
 tn_status tn__pte_rewrite(const tn_foreign *foreign, tn__span file, const uint64_t *offsets,
                           const uint64_t *sizes, tn__text *out, tn_error *error);
 

@@ -432,7 +432,7 @@ static tn_status pte_read_lives(pte_reading *reading) {
     return pte_finish_lives(reading);
 }
 
-/* --- one method --- */
+/* --- reading one method --- */
 
 static tn_status pte_read_all(pte_reading *reading) {
     tn_foreign *foreign = reading->foreign;

@@ -32,7 +32,8 @@ enum { PTE_PLACE_MEMORY, PTE_PLACE_LOW, PTE_PLACE_HIGH };
 enum { PTE_CHAIN_INPUTS, PTE_CHAIN_OUTPUTS, PTE_CHAIN_INSTRUCTIONS };
 enum { PTE_INSTRUCTION_TYPE, PTE_INSTRUCTION_ARGUMENTS };
 enum { PTE_KERNEL = 1, PTE_DELEGATE, PTE_MOVE, PTE_JUMP, PTE_FREE };
-enum { PTE_CALL_OPERATOR, PTE_CALL_ARGUMENTS }; /* fields of KernelCall and DelegateCall */
+/* fields of the tables KernelCall and DelegateCall */
+enum { PTE_CALL_OPERATOR, PTE_CALL_ARGUMENTS };
 
 /* place of the extended header: "eh00", length, program size, start of segments */
 #define PTE_HEADER_AT 8u

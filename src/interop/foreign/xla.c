@@ -414,7 +414,7 @@ static tn_status xla_ranges(xla_reading *reading) {
     return status;
 }
 
-/* --- one module --- */
+/* --- reading one module --- */
 
 static tn_status xla_read(xla_reading *reading, const tn__xla_files *files) {
     xla_open(reading, &files->assignment);

@@ -29,7 +29,7 @@ typedef struct needs_work {
     needs_span *spans; /* [instructions] the values that a reader of the instruction reads */
     uint32_t *carried;
     size_t carried_count, carried_room;
-    bool full; /* If true: nEEDS_PAIRS_MAX is exceeded */
+    bool full; /* true: the limit NEEDS_PAIRS_MAX is exceeded */
 } needs_work;
 
 static uint32_t needs_find(const tn__names *names, tn__span name) {
@@ -207,7 +207,7 @@ static bool needs_pairs(needs_work *work) {
     return true;
 }
 
-/* --- the whole --- */
+/* --- the needs of all steps --- */
 
 static bool needs_index(needs_work *work) {
     const tn_foreign *foreign = work->foreign;

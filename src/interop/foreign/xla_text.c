@@ -14,9 +14,11 @@
 
 #include "interop/foreign/xla_text.h"
 
-#define TEXT_OPERANDS_MAX 4096u /* bytes within which the operands of an instruction are searched */
-#define TEXT_METADATA_MAX 8192u /* bytes within which its operator and source line are searched */
-#define TEXT_FRAMES_MAX 1000u   /* frames of one stack that are followed */
+/* bytes of an instruction's text within which its operands are searched */
+#define TEXT_OPERANDS_MAX 4096u
+/* bytes of an instruction's text within which operator and source line are searched */
+#define TEXT_METADATA_MAX 8192u
+#define TEXT_FRAMES_MAX 1000u /* limit of the frames of one stack that are followed */
 
 static void text_skip(tn__span *text, size_t count) {
     text->bytes += count;

@@ -7,26 +7,29 @@
 
 typedef struct tn__xla_instruction {
     tn__span name, op;
-    tn__span operands; /* without the closing parenthesis */
-    tn__span rest;     /* attributes and metadata, after the parenthesis */
+    tn__span operands; /* the operands as text, without the closing parenthesis */
+    /* attributes and metadata of the instruction, the text after that parenthesis */
+    tn__span rest;
     /* true: the instruction is inside of a computation that is not the entry computation */
     bool inner;
 } tn__xla_instruction;
 
 typedef struct tn__xla_row { /* a row of the module's tables of stack frames, by its number */
-    tn__span text;           /* a file or function */
-    uint32_t file, function; /* a location: these and its line */
+    tn__span text;           /* in a row of files or functions: the name */
+    /* in a row of locations: numbers of the file and of the function; `line` belongs to them */
+    uint32_t file, function;
     uint32_t line;
-    uint32_t location, parent; /* a stack frame */
+    /* in a row of stack frames: numbers of the location and of the parent frame */
+    uint32_t location, parent;
 } tn__xla_row;
 typedef struct tn__xla_table {
-    tn__xla_row *rows; /* numbered from 1 */
+    tn__xla_row *rows; /* [count] the rows; row number n, from 1, is rows[n - 1] */
     size_t count, room;
 } tn__xla_table;
 enum { TN__XLA_FILES, TN__XLA_FUNCTIONS, TN__XLA_LOCATIONS, TN__XLA_FRAMES, TN__XLA_TABLES };
 
 typedef struct tn__xla_text {
-    tn__names names; /* instruction -> number */
+    tn__names names; /* finds the number of an instruction by its name */
     tn__xla_instruction *instructions;
     size_t count, room;
     tn__xla_table tables[TN__XLA_TABLES];

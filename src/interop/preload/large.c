@@ -38,7 +38,7 @@ static struct large {
     pthread_mutex_t lock;
     tn_pool *pool;
     char *base;
-    large_block *blocks;      /* [capacity / LARGE_PAGE] */
+    large_block *blocks;      /* [capacity / LARGE_PAGE] the block that begins at each page */
     uint64_t capacity, fresh; /* bytes from `fresh` on were never used and are 0 */
     uint64_t count;
     size_t least;
@@ -246,7 +246,7 @@ void tn__large_free(void *pointer) {
     errno = kept;
 }
 
-/* --- the end --- */
+/* --- the end of the process --- */
 
 void tn__large_close(void) {
     if (large.pool == NULL) return;

@@ -72,7 +72,7 @@ static size_t early_rest(const void *pointer) {
     return (size_t)(early_store + sizeof early_store - (const char *)pointer);
 }
 
-/* --- the allocation functions ----------------------------------------------------------------- */
+/* --- the allocation functions that are replaced ----------------------------------------------- */
 
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 

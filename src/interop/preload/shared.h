@@ -28,10 +28,11 @@ void tn__pool_print(tn_pool *pool, const char *what);
  * lock. */
 typedef struct tn__trace {
     int file; /* file descriptor; -1: not open, or failed */
-    /* identifies the file: the program may close the descriptor and reuse its number */
+    /* device and inode of the file: the program may close the descriptor and reuse its number */
     struct stat which;
-    const char *path; /* NULL once the file was opened, which happens at the first row */
-    bool is_other;    /* true: the plain name belongs to another process */
+    /* path of the trace; NULL once the file was opened, which happens at the first row */
+    const char *path;
+    bool is_other; /* true: the plain name belongs to another process */
     bool has_streams;
     bool failed;         /* true: the disk is full, or failed: the file ends after a whole row */
     uint64_t written;    /* bytes of whole rows in the file */

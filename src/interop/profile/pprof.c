@@ -64,9 +64,10 @@ typedef struct pprof_reading {
     uint64_t *ids;
     tn__names location_ids, function_ids;
     tn__profile_frame *functions_made;
-    tn__names words_used; /* text -> index in profile->words */
-    uint64_t bytes_at;    /* index, in a sample, of its value in bytes */
-    uint64_t count_at;    /* index of its value that is a count; UINT64_MAX: none */
+    tn__names words_used; /* finds the index in profile->words of a text */
+    uint64_t bytes_at;    /* index of the value in bytes among the values of a sample */
+    /* index of the value that is a count among the values of a sample; UINT64_MAX: none */
+    uint64_t count_at;
     uint64_t value_count; /* number of values in each sample */
     tn_error *error;
 } pprof_reading;
@@ -133,7 +134,7 @@ static tn_status pprof_word(const pprof_reading *reading, tn__span at, uint64_t 
     return *word != NULL ? TN_OK : tn__no_memory(reading->error, "a profile");
 }
 
-/* --- types of values --- */
+/* --- finding the types of the values in a sample --- */
 
 /* Finds which value of a sample is "space" in bytes and which is "allocations" as a count. Fails if
  * no value is "space" in bytes. */
@@ -348,7 +349,7 @@ static tn_status pprof_sample_of(pprof_reading *reading, tn__span row) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the profile as a whole --- */
 
 static tn_status pprof_room(pprof_reading *reading) {
     tn__profile *profile = reading->profile;

@@ -10,17 +10,17 @@
 #include "base/base.h"
 
 #define TN__PROFILE_SAMPLES_MAX 10000000u
-#define TN__PROFILE_FRAMES_MAX 1024u /* frames of one stack */
+#define TN__PROFILE_FRAMES_MAX 1024u /* limit of the frames of one stack */
 
 typedef struct tn__profile_frame {
-    const char *function, *file; /* "" if unknown */
+    const char *function, *file; /* names of function and file; "" if unknown */
     int64_t line;
 } tn__profile_frame;
 
 /* One allocation site with its bytes. */
 typedef struct tn__profile_sample {
     uint64_t bytes, count;
-    uint32_t kind, device;       /* indices in `words` */
+    uint32_t kind, device;       /* kind of memory and device, as indices in `words` */
     uint32_t first, frame_count; /* section of `frames` with its stack, innermost frame first */
 } tn__profile_sample;
 
@@ -34,11 +34,11 @@ typedef struct tn__profile {
     const char **words; /* names of kinds and devices; words[0] is "" */
     uint32_t sample_count, frame_count, place_count, word_count;
     size_t sample_room, frame_room, place_room, word_room;
-    uint64_t bytes, blocks; /* sums over all samples */
+    uint64_t bytes, blocks; /* sums of bytes and of blocks over all samples */
 } tn__profile;
 
 typedef enum tn__profile_by {
-    TN__PROFILE_BY_LINE, /* by the innermost frame outside of JAX itself */
+    TN__PROFILE_BY_LINE, /* groups by the innermost frame outside of JAX itself */
     TN__PROFILE_BY_KIND,
     TN__PROFILE_BY_DEVICE,
 } tn__profile_by;
@@ -46,7 +46,7 @@ typedef enum tn__profile_by {
 typedef struct tn__profile_group {
     const char *name;
     uint64_t bytes, count;
-    uint32_t sample; /* index of its largest sample */
+    uint32_t sample; /* index of the largest sample of the group */
 } tn__profile_group;
 
 /* Whether a file can be a pprof profile, from its name or from the first field of its unpacked
@@ -59,7 +59,7 @@ bool tn__pprof_recognises(const char *name, const void *bytes, size_t size);
  * something); E_NO_MEMORY. Cost: O(size + frames of all samples). */
 tn_status tn__pprof_read(const char *name, const void *bytes, size_t size,
                          const tn_context *context, tn__profile **profile, tn_error *error);
-void tn__profile_destroy(tn__profile *profile); /* NULL is accepted */
+void tn__profile_destroy(tn__profile *profile); /* destroys a profile; NULL is accepted */
 
 /* Sums the samples by `by`, and sorts the groups by bytes, the largest first. Allocates
  * groups[*count]; release it with tn__free(&profile->context, groups, (*count + 1) * sizeof
@@ -86,13 +86,13 @@ typedef struct tn__node_stats {
     size_t count, room;
 } tn__node_stats;
 
-/* Whether the file begins with the heading that ONNX Runtime writes. */
+/* Whether a file begins with the heading that ONNX Runtime writes. */
 bool tn__node_stats_recognises(const void *bytes, size_t size);
 /* Reads the text of session.collect_node_memory_stats_to_file.
  *
  * Errors: E_INVALID with the line; E_UNSUPPORTED (more than 10^7 nodes); E_NO_MEMORY. */
 tn_status tn__node_stats_read(const char *name, const void *bytes, size_t size,
                               const tn_context *context, tn__node_stats **stats, tn_error *error);
-void tn__node_stats_destroy(tn__node_stats *stats); /* NULL is accepted */
+void tn__node_stats_destroy(tn__node_stats *stats); /* destroys the statistics; NULL is accepted */
 
 #endif

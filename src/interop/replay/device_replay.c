@@ -168,7 +168,7 @@ enum {
     REPLAY_LEAST = 4096,
     REPLAY_MARK = sizeof(uint64_t),
 };
-/* no round begins after this time, unless the number of rounds was given */
+/* seconds after which no timed round begins, unless the number of rounds was given */
 #define REPLAY_SECONDS 2.0
 
 typedef struct replay_block {
@@ -178,7 +178,7 @@ typedef struct replay_block {
     uint64_t size, given;
     uint64_t marks[2]; /* values written to the first and last bytes */
     uint64_t back[2];  /* values read back from the first and last bytes */
-    uint32_t stream;   /* index of its stream */
+    uint32_t stream;   /* index of the stream that allocated the block */
     /* is_had: allocated now; was_marked: marks were written in a round with work */
     bool is_had, was_marked;
 } replay_block;
@@ -201,7 +201,7 @@ typedef struct device_replay {
     uint64_t now, taken; /* `now`: bytes of the device in use; `taken`: their maximum */
 } device_replay;
 
-/* --- the bytes of a block --- */
+/* --- marks at both ends of a block --- */
 
 static uint64_t replay_mark_size(const replay_block *block) {
     return block->size < REPLAY_MARK ? block->size : REPLAY_MARK;
@@ -354,7 +354,7 @@ static tn_status replay_round(device_replay *it, uint64_t *requests, tn_error *e
     return TN_OK;
 }
 
-/* --- the range of a pool --- */
+/* --- finding the range that the pool needs --- */
 
 static tn_status replay_make_pool(device_replay *it, uint64_t capacity, tn_error *error) {
     it->options.capacity = capacity;
@@ -411,7 +411,7 @@ static tn_status replay_take_range(device_replay *it, uint32_t rounds, tn_error 
     return replay_make_pool(it, range, error);
 }
 
-/* --- the whole --- */
+/* --- the replay as a whole --- */
 
 static tn_status replay_work(device_replay *it, tn_play_answer *answer, tn_error *error) {
     uint64_t requests;

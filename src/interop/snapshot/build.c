@@ -13,7 +13,7 @@ static tn_status build_no_memory(tn__build *build) {
     return tn__no_memory(build->error, "a snapshot");
 }
 
-/* --- dicts: their kind --- */
+/* --- recognising dicts by their keys --- */
 
 static tn__row_kind build_kind(const tn__build *build, uint64_t dict) {
     return (tn__row_kind)(build->dicts[dict] & 15);
@@ -92,7 +92,7 @@ static tn_status build_settle(tn__build *build, uint64_t dict, tn__row_kind kind
     return TN_OK;
 }
 
-/* --- dicts of unknown kind: few, because picklers write small dicts at once --- */
+/* --- dicts of unknown kind; few exist at a time, because picklers write small dicts at once --- */
 
 static tn_status build_keep(tn__build *build, uint64_t dict, const tn__pickle_value *pairs,
                             size_t count) {

@@ -91,7 +91,7 @@ typedef struct tn__snapshot_list {
     uint8_t kind, room_log;
 } tn__snapshot_list;
 
-/* An item of a block's history. If the block's dict has no frames, the history supplies them. */
+/* An item of a block's history in old files: a request that the block served. */
 typedef struct tn__past {
     uint64_t requested;
     uint32_t stack;
@@ -103,9 +103,10 @@ typedef struct tn__build {
     tn__stacks stacks;
     uint64_t *dicts; /* row << 4 | kind of each dict */
     size_t dict_count, dict_room;
-    tn__snapshot_list *lists; /* number 0 stands for any list or tuple that is not stored */
+    /* lists by number; 0 stands for any list or tuple that is not stored */
+    tn__snapshot_list *lists;
     size_t list_count, list_room;
-    uint32_t *items; /* numbers of rows or of lists */
+    uint32_t *items; /* items of the lists: numbers of rows or of lists */
     size_t item_count, item_room;
     tn__pair *pairs;
     size_t pair_count, pair_room;
@@ -114,16 +115,18 @@ typedef struct tn__build {
     size_t event_count, event_room;
     tn_snapshot_block *blocks;
     size_t block_count, block_room;
-    /* while reading, first_block is the number of the segment's list of blocks */
+    /* segments; while the pickle is read, first_block is the number of the segment's list of
+     * blocks */
     tn_snapshot_segment *segments;
     size_t segment_count, segment_room;
     tn__past *pasts;
     size_t past_count, past_room;
     uint64_t *streams;
     size_t stream_count, stream_room;
-    uint32_t *categories; /* numbers of texts; 0: no category */
+    uint32_t *categories; /* names of the categories, as numbers of texts; 0: no category */
     size_t category_count, category_room;
-    uint64_t segment_list, trace_list; /* numbers of lists; UINT64_MAX: not found */
+    /* numbers of the list of segments and of the list of traces; UINT64_MAX: not found */
+    uint64_t segment_list, trace_list;
     tn_error *error;
 } tn__build;
 

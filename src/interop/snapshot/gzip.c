@@ -152,7 +152,7 @@ static tn_status gzip_fixed(gzip_state *it) {
     return gzip_compressed(it, &letters, &distances);
 }
 
-/* Reads the code lengths of both codes, which are themselves coded. */
+/* Reads the code lengths of the codes for letters and for distances, which are themselves coded. */
 static tn_status gzip_lengths(gzip_state *it, const gzip_code *code, uint8_t *lengths,
                               uint32_t count) {
     for (uint32_t i = 0; i < count;) {

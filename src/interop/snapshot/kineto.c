@@ -29,7 +29,7 @@
 #define KINETO_WORD_MOST 4096u
 enum { KINETO_DEPTH = 64, KINETO_FRAMES = 64, KINETO_SCANNED = 1024, KINETO_DEVICES = 1024 };
 
-/* --- JSON, scanned in place --- */
+/* --- scanning JSON in place --- */
 
 typedef struct kineto_scan {
     const uint8_t *start, *at, *end;
@@ -417,7 +417,7 @@ static tn_status kineto_add_range(kineto_reading *reading, const kineto_event *e
     if (event->duration.bytes != NULL)
         TN_TRY(kineto_time(&reading->scan, event->duration, &duration));
     if (duration < 0) return kineto_bad(&reading->scan, "an event with a negative duration");
-    row.end = row.start + duration; /* no overflow: each is below 2^62 */
+    row.end = row.start + duration; /* cannot overflow, because start and duration are below 2^62 */
     TN_TRY(kineto_thread(reading, event, &row.thread));
     TN_TRY(kineto_frame(reading, event, &row.frame));
     if (!tn__reserve(&reading->snapshot->context, &reading->ranges, &reading->range_room,
@@ -535,7 +535,7 @@ static tn_status kineto_stacks(kineto_reading *reading) {
     return status;
 }
 
-/* --- the snapshot --- */
+/* --- making the snapshot of the rows --- */
 
 static int kineto_device_order(const void *a, const void *b) {
     const kineto_device *x = a, *y = b;

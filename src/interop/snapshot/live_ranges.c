@@ -58,7 +58,7 @@ static bool lives_enter(lives_walk *walk, uint64_t address, uint32_t number) {
     return tn__table_add(&walk->in_use, lives_hash(walk, address), number);
 }
 
-/* --- the walk --- */
+/* --- walking through the events --- */
 
 static tn_status lives_add(lives_walk *walk, const tn_snapshot_life *life, uint32_t *number) {
     tn_snapshot_lives *made = walk->made;
@@ -78,7 +78,7 @@ static void lives_end(lives_walk *walk, uint32_t number, const tn_snapshot_event
     if (event->action != TN_SNAPSHOT_FREE_COMPLETED)
         life->freed = 0;
     else if (event->stack != 0)
-        /* if the stack is empty, the stack of the free request is kept */
+        /* if the event has no stack, the stack of the free request is kept */
         life->freed = event->stack;
     tn__table_remove(&walk->in_use, lives_hash(walk, life->address), number);
     walk->requested -= (int64_t)life->size;
@@ -187,7 +187,7 @@ static tn_status lives_check_sums(const tn_snapshot_event *events, uint64_t coun
     TN_FAIL(error, TN_E_INVALID, "the sizes of all events add up to more than 2^62 bytes");
 }
 
-/* --- the end: blocks in the segments --- */
+/* --- the blocks that the segments list at the end --- */
 
 static tn_status lives_at_end(lives_walk *walk, const tn_snapshot_segment *segment,
                               const tn_snapshot_block *block, uint32_t now) {

@@ -11,7 +11,7 @@
 
 #include <inttypes.h>
 
-/* --- texts by number -------------------------------------------------------------------------- */
+/* --- numbering texts -------------------------------------------------------------------------- */
 
 void tn__pickle_texts_init(tn__pickle_texts *texts, const tn_context *context) {
     *texts = (tn__pickle_texts){.context = context};
@@ -82,7 +82,7 @@ static tn_status pickle_unsigned(pickle_machine *machine, uint32_t width, uint64
     return TN_OK;
 }
 
-/* --- the stack --- */
+/* --- the stack of the pickle machine --- */
 
 static inline tn_status pickle_push(pickle_machine *machine, tn__pickle_kind kind, uint64_t word) {
     if (machine->depth == machine->stack_room) {
@@ -130,7 +130,7 @@ static tn_status pickle_unmark(pickle_machine *machine, uint32_t *count) {
     return TN_OK;
 }
 
-/* --- the memo --- */
+/* --- the memo of the pickle machine --- */
 
 static tn_status pickle_store(pickle_machine *machine, uint64_t number) {
     TN_TRY(pickle_need(machine, 1));
@@ -237,7 +237,8 @@ static tn_status pickle_real(pickle_machine *machine, uint32_t width, tn__pickle
 
 /* --- containers --- */
 
-/* Replaces the `count` values on top of the stack by one container. A tuple contains them. */
+/* Replaces the `count` values on top of the stack by one container of the kind, which the maker
+ * makes of them. */
 static tn_status pickle_make(pickle_machine *machine, uint32_t count, tn__pickle_kind kind) {
     uint64_t word = 0;
     const tn__pickle_maker *maker = machine->maker;
@@ -303,7 +304,7 @@ static tn_status pickle_drop_marked(pickle_machine *machine, uint32_t number,
     return pickle_drop(machine, count, kind);
 }
 
-/* --- the loop --- */
+/* --- the loop over the opcodes --- */
 
 /* Names of refused opcodes, so that users learn what the file contains. */
 static const char *const pickle_code[256] = {
@@ -365,8 +366,8 @@ static const pickle_row pickle_rows[256] = {
     [0x8c] = {pickle_text, 1, TN__PICKLE_TEXT},         ['X'] = {pickle_text, 4, TN__PICKLE_TEXT},
     [0x8d] = {pickle_text, 8, TN__PICKLE_TEXT},         ['C'] = {pickle_text, 1, TN__PICKLE_BYTES},
     ['B'] = {pickle_text, 4, TN__PICKLE_BYTES},         [0x8e] = {pickle_text, 8, TN__PICKLE_BYTES},
-    [0x96] = {pickle_text, 8, TN__PICKLE_BYTES}, /* makes a bytearray */
-    /* written by Python 2 */
+    [0x96] = {pickle_text, 8, TN__PICKLE_BYTES}, /* BYTEARRAY8, a bytearray */
+    /* SHORT_BINSTRING and BINSTRING, which Python 2 writes */
     ['U'] = {pickle_text, 1, TN__PICKLE_TEXT},          ['T'] = {pickle_text, 4, TN__PICKLE_TEXT},
     ['q'] = {pickle_put, 1, 0},                         ['r'] = {pickle_put, 4, 0},
     [0x94] = {pickle_memoize, 0, 0},

@@ -23,8 +23,8 @@ typedef enum tn__pickle_kind {
     TN__PICKLE_BIG,
     TN__PICKLE_REAL,
     TN__PICKLE_TEXT,
-    TN__PICKLE_BYTES, /* stored like a text */
-    TN__PICKLE_LIST,  /* values of this kind and those below come from the maker */
+    TN__PICKLE_BYTES, /* bytes, stored like a text */
+    TN__PICKLE_LIST,  /* containers, from this kind on, are values that the maker made */
     TN__PICKLE_DICT,
     TN__PICKLE_TUPLE,
 } tn__pickle_kind;
@@ -47,7 +47,7 @@ typedef struct tn__pickle_maker {
 } tn__pickle_maker;
 
 typedef struct tn__pickle_text {
-    const char *bytes; /* points into the file; there is no terminating NUL */
+    const char *bytes; /* bytes of the text in the file, without a terminating NUL */
     size_t size;
 } tn__pickle_text;
 

@@ -79,7 +79,7 @@ static tn_status requests_visit(const tn_snapshot_lives *lives, const requests_v
     return status;
 }
 
-/* --- as a recorded run --- */
+/* --- the requests as a trace --- */
 
 typedef struct requests_recorder {
     const tn_snapshot_lives *lives;
@@ -162,7 +162,7 @@ tn_status tn_snapshot_trace(const tn_snapshot_lives *lives, tn_pool_trace **trac
     return status;
 }
 
-/* --- from a pool --- */
+/* --- the requests served by a pool --- */
 
 typedef struct requests_pool {
     const tn_snapshot_lives *lives;
@@ -204,7 +204,7 @@ tn_status tn_snapshot_serve(const tn_snapshot_lives *lives, tn_pool *pool, tn_er
     return status;
 }
 
-/* --- as a problem --- */
+/* --- the live ranges as a planning problem --- */
 
 tn_status tn_snapshot_problem(const tn_snapshot_lives *lives, uint64_t alignment,
                               const tn_context *context, tn_problem **problem, tn_error *error) {

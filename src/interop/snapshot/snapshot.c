@@ -9,7 +9,7 @@
 
 #include "interop/snapshot/build.h"
 
-/* --- putting in order --- */
+/* --- putting blocks and events in order --- */
 
 /* Takes the list with this number, which must hold rows of one kind or be empty. A list can be
  * taken only once: otherwise one list could serve as the blocks of a million segments and cost
@@ -109,7 +109,7 @@ static tn_status snapshot_devices(tn_snapshot *snapshot, tn__build *build) {
     return TN_OK;
 }
 
-/* --- words: copied, because the file will be closed --- */
+/* --- texts, which are copied because the file will be closed --- */
 
 #define SNAPSHOT_WORD_MOST 4096u
 
@@ -144,7 +144,7 @@ static bool snapshot_words(tn_snapshot *snapshot, const tn__build *build) {
     return true;
 }
 
-/* --- the whole --- */
+/* --- loading a snapshot --- */
 
 /* Reads the outermost value: the dict of today's versions, or the list of segments of early
  * ones. */

@@ -23,19 +23,19 @@ struct tn_snapshot {
     tn__trace_range *devices;
     uint32_t device_count;
     const char **device_names; /* [device_count] "cuda:0"; NULL: the devices have only numbers */
-    tn__stacks stacks;         /* frames contain numbers of words */
+    tn__stacks stacks;         /* frames and stacks; frames contain indices in `words` */
     const char **words;        /* [word_count], function and file names of frames */
     size_t word_count;
     uint64_t *streams;
     size_t stream_count, stream_room;
-    const char **categories; /* category 0 is "" */
+    const char **categories; /* names of the categories; category 0 is "" */
     size_t category_count;
     tn__arena arena; /* memory of words, categories, segments, blocks and devices */
 };
 
 /* Facts inferred from a stack. */
 typedef struct tn__stack_facts {
-    uint32_t line, module; /* numbers of group names */
+    uint32_t line, module; /* the line and the module of the stack, as numbers of group names */
     uint8_t place;         /* infer.c */
 } tn__stack_facts;
 
@@ -47,7 +47,7 @@ struct tn_snapshot_lives {
     size_t life_count, life_room;
     uint64_t reserved_first; /* bytes of segments that existed before recording began */
     tn_snapshot_facts facts;
-    tn__stack_facts *stacks; /* [stacks of the snapshot] */
+    tn__stack_facts *stacks; /* [stacks of the snapshot] the facts of each stack */
     const char **names;      /* names of groups, all different */
     size_t name_count, name_room;
     tn__arena arena; /* memory of the facts of stacks and of names */

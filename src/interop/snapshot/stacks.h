@@ -8,12 +8,12 @@
 #include "base/table.h"
 
 typedef struct tn__stack_frame {
-    uint32_t function, file; /* numbers of texts */
+    uint32_t function, file; /* function and file, as numbers of texts */
     int64_t line;
 } tn__stack_frame;
 
 typedef struct tn__stack_row {
-    uint64_t first; /* index of its first frame in `members` */
+    uint64_t first; /* index in `members` of the first frame of the stack */
     uint32_t count;
 } tn__stack_row;
 
@@ -23,13 +23,16 @@ typedef struct tn__stacks {
     size_t frame_count, frame_room;
     tn__stack_row *stacks; /* stack 0 is the empty stack */
     size_t stack_count, stack_room;
-    uint32_t *members; /* numbers of frames; within a stack, the innermost first */
+    /* frames of all stacks, as numbers of frames; within a stack, the innermost first */
+    uint32_t *members;
     size_t member_count, member_room;
-    tn__table frame_table, stack_table; /* find frames and stacks by their contents */
+    /* find the number of a frame, or of a stack, by its contents */
+    tn__table frame_table, stack_table;
     uint64_t key; /* key of the hash, so that a hostile file cannot cause collisions */
 } tn__stacks;
 
-bool tn__stacks_init(tn__stacks *stacks, const tn_context *context); /* false if memory is out */
+/* returns false if memory is out */
+bool tn__stacks_init(tn__stacks *stacks, const tn_context *context);
 void tn__stacks_release(tn__stacks *stacks);
 /* Frees only the hash tables: the frames and stacks stay, and no more can be added. */
 void tn__stacks_close(tn__stacks *stacks);

@@ -51,7 +51,7 @@ static void validate_segment(tn_snapshot_lives *lives, const tn_snapshot_segment
                            segment->address, segment->requested, sums.requested);
 }
 
-/* --- the device: ranges that do not overlap, by address --- */
+/* --- requests to the device: address ranges that do not overlap, sorted by address --- */
 
 /* limit of ranges, because a hostile file could make each step slow; real allocators have fewer */
 enum { VALIDATE_RANGES_MAX = 1 << 14 };

@@ -36,14 +36,14 @@ typedef struct write_run {
     uint64_t count, arena;
     write_block *blocks; /* [block_count], by the caller's number */
     size_t block_count;
-    uint32_t *order; /* blocks of the arena in use, sorted by address */
+    uint32_t *order; /* blocks in use in the arena, sorted by address */
     size_t live;
     uint64_t next_own; /* address of the next segment that holds a single block */
     uint32_t batch;    /* number of events since the last mark */
     tn_error *error;
 } write_run;
 
-/* --- the pen --- */
+/* --- writing opcodes and texts of the pickle --- */
 
 static void pen_op(write_pen *pen, char opcode) { tn__text_add(pen->text, &opcode, 1); }
 
@@ -152,7 +152,7 @@ static void write_event(write_run *run, write_pen *pen, const char *action, uint
     pen_close(pen);
 }
 
-/* --- the run --- */
+/* --- writing the events of the run --- */
 
 static tn_status write_refuse(const write_run *run, uint64_t number, const char *why) {
     return tn__where(run->error, tn__fail(run->error, TN_E_INVALID, "%s", why), "use %" PRIu64,
@@ -210,7 +210,7 @@ static tn_status write_trace(write_run *run, write_pen *pen) {
     return TN_OK;
 }
 
-/* --- final segments --- */
+/* --- writing the segments at the end of the run --- */
 
 static void write_state(write_pen *pen, uint64_t address, uint64_t size, const write_block *block) {
     if (size == 0) return;
@@ -302,7 +302,7 @@ static tn_status write_order(write_run *run, tn__arena *words) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the pickle as a whole --- */
 
 static tn_status write_whole(write_run *run, write_pen *pen) {
     tn__text_add(pen->text, "\x80\x04}(", 4);

@@ -140,12 +140,12 @@ static void table_remove(tn__block_table *table, tn__block_entry *block) {
     table->count--;
 }
 
-/* --- the arena -------------------------------------------------------------------------------- */
+/* --- the device arena ------------------------------------------------------------------------- */
 
 /* The alignment of every block, equal to that of PyTorch's own allocator, which kernels rely on. */
 #define ARENA_ALIGNMENT 512u
 
-/* --- opening and closing --- */
+/* --- opening and closing the arena --- */
 
 /* Allocates `bytes` in one block; bytes before the first aligned address are not used. CUDA
  * guarantees only a smaller alignment than ARENA_ALIGNMENT, but provides it in practice. Returns a

@@ -32,7 +32,7 @@ typedef struct tn__block_entry {
 
 typedef struct tn__block_table {
     const tn_context *context;
-    tn__block_entry *places; /* [room], a power of two */
+    tn__block_entry *places; /* [room] the entries; `room` is a power of two */
     size_t room, count;
 } tn__block_table;
 
@@ -45,8 +45,9 @@ typedef struct tn__device_arena_options {
     const tn_context *context; /* NULL, or a context that outlives the arena */
     const char *pool;          /* name of the pool's technique; NULL: "iteration" */
     tn__device_arena_memory memory;
-    /* bytes; 0: the device's memory. As one block, that is nine tenths of the free memory, or fewer
-     * tenths if these are not available in one piece. */
+    /* size of the arena in bytes; 0: that of the device's memory. For one block of cudaMalloc, 0
+     * means nine tenths of the free memory, or fewer tenths if these are not available in one
+     * piece. */
     uint64_t budget;
     /* path of the trace; NULL: no trace. For device N > 0, ".cudaN" is appended. */
     const char *trace;

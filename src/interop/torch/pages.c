@@ -20,7 +20,7 @@ static tn_status pages_status(int status, const char *what, tn_error *error) {
             "the CUDA driver failed: %s: CUresult %d", what, status);
 }
 
-/* --- opening and closing --- */
+/* --- opening and closing the range --- */
 
 static tn_status pages_ask(tn__pages *of, tn_error *error) {
     const tn__cuda_pages *driver = &of->driver;
@@ -142,7 +142,7 @@ const char *tn__pages_check(const tn__pages *of) {
     return of->had > of->limit ? "there are more pages than the limit allows" : NULL;
 }
 
-/* --- obtaining memory --- */
+/* --- obtaining physical pages --- */
 
 /* Creates up to `count` pages; fewer if the device has no more memory. */
 static tn_status pages_create(tn__pages *of, uint64_t count, tn_error *error) {

@@ -24,7 +24,7 @@ enum {
 };
 
 typedef struct tn__page {
-    uint64_t handle;    /* valid if is_mapped */
+    uint64_t handle;    /* handle of the memory mapped to the page; valid if is_mapped */
     uint32_t users;     /* number of blocks that lie in the page */
     bool is_mapped;     /* true: memory is mapped to it */
     bool is_accessible; /* true: the device may access the mapped memory */
@@ -39,10 +39,10 @@ typedef struct tn__pages {
     uint64_t base;   /* address of the range; 0: there is no range */
     uint64_t size;   /* bytes of a page */
     uint64_t limit;  /* limit of pages that exist at once */
-    tn__page *table; /* [count], by address */
+    tn__page *table; /* [count] the pages, by address */
     /* `count`: pages of the range; `reach`: pages from this index on never had memory */
     uint64_t count, reach;
-    uint64_t *spare; /* handles of pages that are not mapped */
+    uint64_t *spare; /* handles of existing pages that are mapped to no address */
     size_t spare_count, spare_room;
     uint64_t had, had_peak;   /* number of pages that exist now, mapped or not, and its maximum */
     uint64_t used, used_peak; /* number of pages in which blocks lie now, and its maximum */

@@ -367,7 +367,7 @@ static tn_status pb_read(tn__span file, const tn_context *context, tn_array *arr
     return status;
 }
 
-/* --- any format ------------------------------------------------------------------------------- */
+/* --- reading a file in any format ------------------------------------------------------------- */
 
 tn_status tn__array_read(const char *name, tn__span file, const tn_context *given, tn_array *array,
                          tn_error *error) {

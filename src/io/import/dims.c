@@ -84,7 +84,8 @@ tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const ch
     return TN_OK;
 }
 
-/* --- expressions: two short stacks, no recursion (Dijkstra's shunting yard, 1961) --- */
+/* --- computing expressions of symbols with two short stacks, no recursion (Dijkstra's shunting
+ * yard, 1961) --- */
 
 #define DIMS_STACK 32u
 
@@ -233,7 +234,7 @@ int64_t tn__dims_value(tn__dims *dims, tn__span symbol) {
     return dims->count ? dims_compute(dims, text, symbol.size, false) : TN_DIM_UNKNOWN;
 }
 
-/* --- required values --- */
+/* --- symbols that need a value, and the report of missing ones --- */
 
 bool tn__dims_need(tn__dims *dims, tn__span symbol) {
     dims_entry *entry = dims_entry_of(dims, symbol);

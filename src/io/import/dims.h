@@ -18,15 +18,16 @@
 typedef struct tn__dims {
     const tn_context *context;
     tn__arena arena;
-    tn__names index;            /* symbol -> index of its entry */
-    struct dims_entry *entries; /* entries; those from --dim come first */
+    tn__names index;            /* maps a symbol to the index of its entry */
+    struct dims_entry *entries; /* the symbols; those with a value from --dim come first */
     size_t room, count;
     /* dimensions of inputs that have no name, so that --dim cannot set them */
     struct dims_open *open;
     size_t open_room, open_count;
 } tn__dims;
 
-/* Errors: E_INVALID (a negative value, two values for one name), E_NO_MEMORY. */
+/* Begins with the values of --dim. Errors: E_INVALID (a negative value, two values for one name),
+ * E_NO_MEMORY. */
 tn_status tn__dims_init(tn__dims *dims, const tn_context *context, const tn_import_options *options,
                         tn_error *error);
 void tn__dims_release(tn__dims *dims);
@@ -39,14 +40,14 @@ tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const ch
 /* The value of a symbol, or TN_DIM_UNKNOWN. Marks the names that it contains as used. */
 int64_t tn__dims_value(tn__dims *dims, tn__span symbol);
 
-/* Notes that an input has this symbol: it is listed as missing if it has no value. Returns false if
- * memory runs out. */
+/* Records that a dimension of an input is this symbol: without a value, the symbol is reported as
+ * missing. Returns false if memory runs out. */
 bool tn__dims_need(tn__dims *dims, tn__span symbol);
-/* Notes that the file names this symbol, so that the option `dims` may give it a value, though
+/* Records that the file names this symbol, so that the option `dims` may give it a value, though
  * none is needed. Returns false if memory runs out. */
 bool tn__dims_name(tn__dims *dims, tn__span symbol);
-/* Notes that an input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is
- * unknown. */
+/* Records that an input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is
+ * unknown. Returns false if memory runs out. */
 bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);
 
 /* Reports all problems with symbols. Errors: E_INVALID for a --dim with a name that does not occur,
@@ -62,7 +63,7 @@ typedef struct tn__item_list {
 tn__item_list tn__item_list_begin(char *text, size_t room);
 void tn__item_list_add(tn__item_list *list, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-const char *tn__item_list_end(tn__item_list *list); /* ends a list of items and returns its text */
+const char *tn__item_list_end(tn__item_list *list); /* ends the list and returns its text */
 
 /* Appends a span as text for messages and for the graph. Bytes that are not UTF-8, NUL, and control
  * characters become U+FFFD, because they would end the text or control a terminal. */

@@ -48,7 +48,7 @@ static const struct {
     {"Sqrt", 1u << 0, GENERATE_POSITIVE},
 };
 
-/* --- uses of tensors --- */
+/* --- how the graph uses each tensor --- */
 
 static uint32_t generate_role(const tn_op *op, uint32_t input) {
     if (input >= 32 || op->domain[0] != 0) return 0;

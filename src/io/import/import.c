@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* --- names in files as text for people; lists in messages ------------------------------------- */
+/* --- names from files as text for messages; lists in messages --------------------------------- */
 
 /* Makes text for people from names in files, and lists that fit into a message. */
 
@@ -35,7 +35,7 @@ static size_t text_character(const uint8_t *bytes, size_t left) {
 }
 
 /* Returns the number of bytes at the start of the span that can be copied unchanged: all before the
- * first byte that is replaced because it is no valid UTF-8. */
+ * first byte that is replaced, because it is a control character or no valid UTF-8. */
 static size_t text_clean(tn__span span) {
     size_t at = 0;
     while (at < span.size) {
@@ -115,7 +115,7 @@ const char *tn__item_list_end(tn__item_list *list) {
     return list->text;
 }
 
-/* --- inputs whose values are known before the run --------------------------------------------- */
+/* --- inputs with values that are known before the run ----------------------------------------- */
 
 /* Inputs with values that are known before the run: `values`.
  *
@@ -161,7 +161,8 @@ static tn_status values_check(const tn_importer *importer, const tn_input_value 
     return TN_OK;
 }
 
-/* The range of an integer type; returns false for other types. */
+/* The range of an integer type, as far as a double represents each of its numbers exactly. Returns
+ * false for other types. */
 static bool values_range(tn_dtype dtype, double *least, double *most) {
     uint32_t bits = tn_dtype_bits(dtype);
     switch (dtype) {
@@ -257,7 +258,7 @@ static tn_status import_values(const tn_importer *importer) {
     return status;
 }
 
-/* --- the frame -------------------------------------------------------------------------------- */
+/* --- the model formats ------------------------------------------------------------------------ */
 
 #define TN_FORMAT(name) extern const tn_import_format tn__import_##name;
 #include "io/import/formats.def"
@@ -390,8 +391,8 @@ static tn_status import_check_used(const tn_importer *importer) {
             stray, list.count ? tn__item_list_end(&list) : "none");
 }
 
-/* Sets the format of activations. Blocked formats pad activations of rank 4 and 5. Inputs and
- * outputs keep the layout of the file, because the caller uses it. */
+/* Sets the format of activations of rank 4 and 5; a blocked format pads them. Inputs and outputs
+ * keep the layout of the file, because the caller uses it. */
 static tn_status import_set_format(const tn_importer *importer) {
     tn_format format = importer->options->format;
     if (format.order == TN_ORDER_PLAIN && !format.block) return TN_OK;
@@ -412,7 +413,7 @@ static tn_status import_set_format(const tn_importer *importer) {
     return tn_graph_infer(importer->graph, importer->error);
 }
 
-/* --- the frame --- */
+/* --- reading a model, in any format --- */
 
 /* Shortens the name for messages to the last part of a long path. */
 static const char *import_short_name(const char *name) {
@@ -582,7 +583,8 @@ tn_status tn_graph_load_memory(const char *name, const void *bytes, size_t size,
 static void import_advise(const tn__file *file) {
     if (file->size < IMPORT_LARGE) return;
     uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-    if (((uintptr_t)file->bytes & mask) == 0) /* only a mapped file begins at a page */
+    /* only a mapped file begins at a page; for other memory there is nothing to advise */
+    if (((uintptr_t)file->bytes & mask) == 0)
         (void)madvise((void *)(uintptr_t)file->bytes, file->size, MADV_RANDOM);
 }
 

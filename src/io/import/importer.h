@@ -30,11 +30,13 @@ typedef struct tn_importer {
     const uint8_t *bytes;
     size_t size;
     tn_graph *graph;
-    /* [input_shape_count], [parameter_count] the option has matched an input */
+    /* [input_shape_count], [parameter_count] true: the entry of this option has matched an input */
     bool *shape_used, *parameter_used;
-    tn__dims dims;       /* values of symbolic dimensions, and the missing ones */
-    bool batch_applied;  /* true: the format set `batch` itself, in every size */
-    tn__import_met *met; /* NULL: there is no callback */
+    tn__dims dims; /* values of symbolic dimensions, and the missing ones */
+    /* true: the format has applied the option `batch` to its inputs itself, so the frame does
+     * not */
+    bool batch_applied;
+    tn__import_met *met; /* reports how parts of the file map to the graph; NULL: no report */
     void *met_self;
     tn_error *error;
 } tn_importer;
@@ -53,8 +55,9 @@ typedef struct tn__wanted {
 } tn__wanted;
 
 typedef struct tn_import_format {
-    const char *name;                                 /* "onnx" */
-    const char *summary;                              /* one line for `tenure list formats` */
+    const char *name; /* "onnx" */
+    /* description of the format, printed on one line by `tenure list formats` */
+    const char *summary;
     const char *suffix;                               /* ".onnx" */
     bool (*probe)(const uint8_t *bytes, size_t size); /* recognises a file by its content alone */
     tn_status (*read)(tn_importer *importer);

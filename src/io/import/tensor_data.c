@@ -37,7 +37,7 @@ struct tn_contents {
 const tn_context *tn__contents_context(const tn_contents *contents) { return &contents->context; }
 void **tn__contents_state(tn_contents *contents) { return &contents->state; }
 
-/* --- open and close --- */
+/* --- opening and closing the tensor data of a model --- */
 
 static char *contents_copy(const tn_context *context, const char *bytes, size_t length) {
     char *copy = tn__alloc(context, length + 1);

@@ -15,7 +15,7 @@ static inline uint64_t tn__element_get(const void *array, uint32_t bits, uint64_
     return tn__little(bytes + index * (bits / 8), bits / 8);
 }
 
-/* --- generate.c: generated tensor data --- */
+/* --- generate.c: generating tensor data --- */
 
 typedef struct tn__generator {
     const tn_context *context;

@@ -112,7 +112,7 @@ static tn_status safetensors_apart(tn__weights_reader *it, size_t before) {
     return status;
 }
 
-/* --- the header, entry by entry --- */
+/* --- reading the header, entry by entry --- */
 
 typedef struct safetensors_entries {
     tn__weights_reader *it;
@@ -223,7 +223,7 @@ tn_status tn__safetensors_read(tn__weights_reader *it) {
     return status == TN_OK ? safetensors_apart(it, before) : status;
 }
 
-/* --- an index --- */
+/* --- reading an index, which names the files of a model --- */
 
 static bool index_is_plain(const char *file) {
     return *file != '\0' && *file != '.' && strchr(file, '/') == NULL;

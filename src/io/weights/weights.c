@@ -103,7 +103,7 @@ const char *tn_weights_how_to_export(const char *path) {
     return NULL;
 }
 
-/* --- weight files ----------------------------------------------------------------------------- */
+/* --- adding tensors to the table -------------------------------------------------------------- */
 
 bool tn__weights_elements(const int64_t *shape, uint32_t rank, uint64_t *elements) {
     uint64_t count = 1;
@@ -133,7 +133,7 @@ tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t lengt
     return TN_OK;
 }
 
-/* --- one file --- */
+/* --- opening one file of weights --- */
 
 static tn_status weights_other(const tn__weights_reader *it) {
     const char *how = tn_weights_how_to_export(it->name);
@@ -196,7 +196,8 @@ static tn_status weights_part(void *self, const char *file) {
     return weights_path(&reader, parts->path, path);
 }
 
-/* Opens the other parts of a numbered part such as "x-00001-of-00003.gguf". */
+/* If the path is the first of several numbered files ("x-00001-of-00003.gguf"), opens the
+ * others. */
 static tn_status weights_others(tn__weights_reader *it, const char *path) {
     uint32_t first, count;
     char end;

@@ -70,9 +70,11 @@ tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t lengt
 /* Computes the number of elements of `shape`; returns false if it overflows or an extent is
  * negative. */
 bool tn__weights_elements(const int64_t *shape, uint32_t rank, uint64_t *elements);
-/* returns TN_WEIGHT_TYPE_COUNT for an unknown type */
+/* returns the storage type with this number in .gguf files; TN_WEIGHT_TYPE_COUNT if it is
+ * unknown */
 tn_weight_type tn__weight_type_of_gguf(uint32_t number);
-/* returns TN_WEIGHT_TYPE_COUNT for an unknown type */
+/* returns the storage type with this name in .safetensors files; TN_WEIGHT_TYPE_COUNT if it is
+ * unknown */
 tn_weight_type tn__weight_type_of_safetensors(const char *name);
 
 #endif

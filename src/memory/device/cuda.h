@@ -27,7 +27,7 @@ typedef struct tn__cuda {
 #undef TN_SYMBOL
 } tn__cuda;
 
-/* --- separate memory and addresses: the driver, which the runtime has loaded --- */
+/* --- virtual memory management: functions of the CUDA driver, which the runtime has loaded --- */
 
 enum {
     TN__CUDA_HAS_PAGES = 102, /* device attribute: virtual memory management is supported */
@@ -40,7 +40,7 @@ enum {
 
 typedef struct tn__cuda_place { /* CUmemAllocationProp */
     int type, handles; /* type: TN__CUDA_PINNED; handles: 0 if not shared with other processes */
-    int where, device; /* TN__CUDA_AT_DEVICE */
+    int where, device; /* where: TN__CUDA_AT_DEVICE; device: number of the device */
     void *none;
     uint8_t compression, is_rdma, usage[2], reserved[4];
 } tn__cuda_place;

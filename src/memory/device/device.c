@@ -59,7 +59,7 @@ const char *tn_device_summary(uint32_t index) {
     return index < DEVICE_COUNT ? device_drivers[index]->summary : "";
 }
 
-/* --- the device --- */
+/* --- opening and closing a device --- */
 
 /* Reads the number in "cuda:N"; false: it is not a number. */
 static bool device_number(const char *text, uint32_t *index) {

@@ -23,8 +23,9 @@
 
 typedef struct tn__driver {
     const char *name;    /* the name that users type, matching [a-z0-9-]+ */
-    const char *summary; /* one line for --help, without a full stop */
-    /* the text after the colon of a device name need not be a number; the driver parses it */
+    const char *summary; /* description of the device in one line for --help, without a full stop */
+    /* true: the text after the colon of a device name need not be a number, and the driver parses
+     * it */
     bool takes_text;
 
     /* Opens a device.

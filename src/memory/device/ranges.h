@@ -9,7 +9,7 @@ typedef struct tn__ranges {
     char *path;    /* path of the file, for messages */
     uint64_t size; /* size of the file when it was opened */
     int64_t changed_s, changed_ns;
-    bool own; /* it is a temporary file, which no other program sees */
+    bool own; /* true: the file is a temporary one, which no other program sees */
 } tn__ranges;
 /* Opens a file for reading. Errors: E_IO (no such file; not a regular file). */
 tn_status tn__ranges_open(const char *path, tn__ranges *file, tn_error *error);

@@ -148,7 +148,7 @@ tn_status tn__stream_fences_settle(tn__stream_fences *fences, tn_error *error) {
     return TN_OK;
 }
 
-/* --- taking and giving --- */
+/* --- handing out bytes, and taking them back --- */
 
 /* Whether only `stream` used the range. Then an event recorded later on that stream also ends the
  * use. */

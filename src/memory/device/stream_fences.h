@@ -49,7 +49,9 @@ typedef struct tn__stream_fences {
     uint32_t vacant;
     bool has_others; /* a stream other than the default one was used */
     bool has_freed;  /* the default stream freed memory before another stream was used */
-    bool owes; /* there are unknown uses, so the next tn__stream_fences_take waits for the device */
+    /* memory was used on unknown streams, so the next tn__stream_fences_take waits for the
+     * device */
+    bool owes;
 } tn__stream_fences;
 
 /* Initialises the record. `context`, `ways` and `self`, the argument of `ways`, must outlive it. */

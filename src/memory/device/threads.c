@@ -74,7 +74,7 @@ typedef struct threads_fence {
     tn__threads *device;
 } threads_fence;
 
-/* --- the link --- */
+/* --- the simulated link to the host --- */
 
 static uint64_t threads_now(void) {
     struct timespec now;

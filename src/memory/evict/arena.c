@@ -142,7 +142,7 @@ void tn__arena_free(tn__evict *e, uint32_t block) {
     arena_list(e, block);
 }
 
-/* --- moving together --- */
+/* --- for compaction: removing free blocks, and making one of a gap --- */
 
 void tn__arena_discard(tn__evict *e, uint32_t block) {
     arena_unlist(e, block);

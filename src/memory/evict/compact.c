@@ -96,7 +96,7 @@ static uint32_t compact_slide_up(tn__evict *e, uint32_t first, uint32_t last) {
     return tn__arena_gap(e, before, start, end, high);
 }
 
-/* --- a part of the arena --- */
+/* --- compacting a part of the arena --- */
 
 /* Among sequences of movable blocks with enough free bytes, finds the one with the fewest used
  * bytes: its first block, the block after it, and the number of these bytes. False if there is no
@@ -141,7 +141,7 @@ bool tn__arena_make_gap(tn__evict *e, uint64_t size) {
     return true;
 }
 
-/* --- next to fixed blocks --- */
+/* --- placing a block next to fixed blocks --- */
 
 /* one end of a sequence of movable blocks, at which blocks are to be moved away */
 typedef struct compact_side {

@@ -139,7 +139,7 @@ typedef struct contiguous_search {
     uint32_t first, behind;
 } contiguous_search;
 
-/* --- a score, as far as it matters --- */
+/* --- the score of a block, computed only as far as it matters --- */
 
 /* Returns the exact score of a storage if it is at most the limit, else any number above the
  * limit. */
@@ -150,7 +150,7 @@ static double contiguous_score(tn__evict *e, uint32_t storage, double limit) {
     return weight > 0 ? cost / weight : (double)INFINITY;
 }
 
-/* --- the price of bytes --- */
+/* --- the price of a byte --- */
 
 /* Returns a random candidate if the option `sample` is set, else candidate `i` of the list. NONE:
  * this entry of the list is empty, or the storage may not be evicted now. */
@@ -282,7 +282,7 @@ static const tn__evict_part *contiguous_of(tn__evict *e, const contiguous_search
     return part;
 }
 
-/* --- the region --- */
+/* --- the cheapest region --- */
 
 static void contiguous_add(contiguous_sum *sum, const tn__evict_part *part) {
     sum->cost += part->cost;

@@ -220,7 +220,7 @@ tn_status tn__evict_constant(tn__evict *e, const tn__evict_value *value, uint32_
     return status;
 }
 
-/* --- references, locks --- */
+/* --- references to tensors, and locks --- */
 
 void tn__evict_retain(tn__evict *e, uint32_t tensor) {
     tn__evict_tensor *record = &e->tensors[tensor];
@@ -292,7 +292,7 @@ tn_status tn__evict_keep(tn__evict *e, uint32_t tensor, tn_error *error) {
     return TN_OK;
 }
 
-/* --- by the user's wish --- */
+/* --- evictions that the caller requests --- */
 
 static tn_status core_check_free(const tn__evict *e, uint32_t storage, tn_error *error) {
     const tn__evict_storage *record = &e->storages[storage];

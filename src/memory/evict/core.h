@@ -17,12 +17,12 @@
 #define TN__LINKS_FEW 3u
 
 typedef enum tn__evict_state {
-    TN__DROPPED, /* no copy exists, so the value must be recomputed */
+    TN__DROPPED, /* no copy of the value exists, so the value must be recomputed */
     TN__RESIDENT,
     TN__ON_HOST
 } tn__evict_state;
 
-enum {                               /* tn__evict_op.flags */
+enum {                               /* flags of an operator (tn__evict_op.flags) */
        TN__OP_ONCE = TN__EVICT_ONCE, /* the operator may run only once */
        TN__OP_LOST = 1u << 1,        /* the operator cannot run again, because an operand is lost */
        TN__OP_VACANT = 1u << 2,      /* an unused record */
@@ -75,11 +75,12 @@ typedef struct tn__evict_storage {
     /* value of the clock (total cost of all operators that ran) at the last access */
     uint64_t last_access;
     uint32_t locks, outside;
-    uint32_t wants;     /* number of locks held by callers that rely on its address */
-    uint32_t stuck;     /* number of its tensors that no operator can recompute */
+    uint32_t wants;     /* number of locks held by callers that rely on the storage's address */
+    uint32_t stuck;     /* number of the storage's tensors that no operator can recompute */
     uint32_t candidate; /* index of the storage in the list of candidates for eviction, or NONE */
-    uint32_t block;     /* with the option `addresses`: number of its block in the arena, or NONE */
-    uint8_t state;      /* tn__evict_state */
+    /* with the option `addresses`: number of the storage's block in the arena, or NONE */
+    uint32_t block;
+    uint8_t state; /* state of the storage, a tn__evict_state */
     bool is_pinned, is_vacant;
     bool is_going, is_tied,
         /* scratch flags of walks (unreachable.c, dead_storages.c); false between calls */
@@ -87,15 +88,15 @@ typedef struct tn__evict_storage {
     /* total cost of the operators, each counted once, that make the storage's tensors */
     uint64_t cost;
     tn__links parents, children;
-    uint64_t made_at;     /* number of operators that had run when it was first made */
+    uint64_t made_at;     /* number of operators that had run when the storage was first made */
     uint64_t host;        /* the caller's handle of the copy, if the value is on the host */
     uint32_t first, last; /* tensors */
-    uint32_t uses;        /* number of uses of its tensors as operands */
+    uint32_t uses;        /* number of uses of the storage's tensors as operands */
     uint32_t drops;       /* number of times that the storage was dropped */
     uint32_t dead;        /* index in the list of possibly dead storages, or NONE */
 } tn__evict_storage;
 
-typedef struct tn__evict_frame { /* an operator in preparation: its operands are being made */
+typedef struct tn__evict_frame { /* an operator in preparation, whose operands are being made */
     uint32_t op, target; /* target: the tensor that is wanted, for which the operator runs */
     uint32_t pending, pending_end, next;
     uint32_t locked; /* index of the first lock of this frame in `locked` */
@@ -108,7 +109,8 @@ typedef struct tn__evict_block {
     uint32_t before, after; /* neighbours by address */
     /* neighbours in the list of free blocks of its size class; for a vacant record, the next one */
     uint32_t free_before, free_after;
-    uint32_t owner; /* the storage that lies in the block, or one of TN__BLOCK_* */
+    /* the storage that lies in the block, or TN__BLOCK_FREE or TN__BLOCK_TEMPORARY */
+    uint32_t owner;
 } tn__evict_block;
 /* a candidate for eviction with its score, for the comparisons in contiguous.c */
 typedef struct tn__evict_offer {
@@ -165,7 +167,8 @@ struct tn__evict {
     /* true while the time of a search is measured, so that nested measurements do not count
      * twice */
     bool is_choosing;
-    uint32_t told; /* number of events reported to the policy */
+    /* number of calls of tn__search_begin_one so far, of which one in TN__SEARCH_TIMED is timed */
+    uint32_t told;
 
     tn__evict_frame *frames;
     size_t frame_room, frame_count;
@@ -231,7 +234,8 @@ static inline bool tn__is_there(const tn__evict *e, uint32_t tensor) {
 static inline bool tn__is_candidate(const tn__evict *e, uint32_t storage) {
     return e->storages[storage].candidate != TN__NONE;
 }
-/* Whether the caller may ask for this tensor, or for one that is made from it. */
+/* Whether a caller may ask for this tensor (outside references), or an operator with a record reads
+ * it. */
 static inline bool tn__is_needed(const tn__evict_tensor *tensor) {
     return tensor->outside > 0 || tensor->uses > 0;
 }

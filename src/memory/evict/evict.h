@@ -53,11 +53,12 @@ typedef struct tn__evict tn__evict;
 typedef struct tn__evict_run {
     uint32_t op;
     void *what; /* the pointer `what` of the call */
-    bool again; /* the operator ran before, on equal values */
+    bool again; /* true: the operator ran before, on equal values */
     uint32_t input_count, output_count;
     const uint32_t *inputs, *outputs; /* tensors */
-    const uint64_t *input_at;         /* [input_count] */
-    /* [output_count]; for an alias or an overwriting result, the offset of its input */
+    const uint64_t *input_at;         /* [input_count] offset of each operand */
+    /* [output_count] offset of each result; for an alias or an overwriting result, the offset of
+     * its input */
     const uint64_t *output_at;
     uint64_t scratch_at, scratch_bytes;
 } tn__evict_run;
@@ -125,15 +126,16 @@ tn_status tn__evict_constant(tn__evict *evict, const tn__evict_value *value, uin
                              tn_error *error);
 
 typedef struct tn__evict_output {
-    uint64_t bytes; /* size of a new storage */
-    uint32_t alias; /* index of the input that shares its storage, or TN__EVICT_NONE */
+    uint64_t bytes; /* bytes of the new storage of a result; not read for an alias */
+    /* index of the input of which the result shares the storage, or TN__EVICT_NONE */
+    uint32_t alias;
     uint64_t shift; /* for an alias: distance in bytes from that input's first byte */
     /* for an alias: the operator writes new contents into that input's storage, in place. Dropped
      * tensors that would need the old contents are made first; the tensors in that storage are lost
      * and may only be released. The operator and its results are never recomputed. */
     bool overwrites;
 } tn__evict_output;
-enum { /* tn__evict_call.flags */
+enum { /* flags of a call (tn__evict_call.flags) */
        /* the operator may run only once, so its results are never dropped */
        TN__EVICT_ONCE = 1u << 0,
        TN__EVICT_STAYS = 1u << 1 /* new results are pinned; used by tn__evict_constant */

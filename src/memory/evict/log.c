@@ -59,7 +59,7 @@ static tn_status log_fail(log_reader *r, const char *what, const char *name) {
 }
 static tn_status log_no_memory(log_reader *r) { return tn__no_memory(r->error, "a log"); }
 
-/* --- lines and their members --- */
+/* --- lines of the log and their members --- */
 
 /* Reads the next line that is not empty into r->object; sets it to NULL at the end of the log. */
 static tn_status log_next(log_reader *r, bool *is_end) {

@@ -6,7 +6,7 @@
 #include "memory/evict/evict.h"
 
 typedef enum tn__log_what {
-    TN__LOG_CONSTANT, /* id: an operator without operands and with one result */
+    TN__LOG_CONSTANT, /* makes a constant; id: an operator without operands and with one result */
     TN__LOG_APPLY,    /* op */
     TN__LOG_RETAIN,   /* tensor */
     TN__LOG_RELEASE,  /* tensor */
@@ -14,15 +14,15 @@ typedef enum tn__log_what {
 } tn__log_what;
 
 typedef struct tn__log_command {
-    uint32_t what; /* tn__log_what */
-    uint32_t id;   /* number of an operator or of a tensor */
+    uint32_t what; /* kind of the command, a tn__log_what */
+    uint32_t id;   /* number of an operator or of a tensor, as the kind of the command says */
     uint32_t line;
 } tn__log_command;
 
 typedef struct tn__log_op {
     uint64_t cost, scratch;
     uint32_t first_input, input_count; /* range of `inputs`, which contains numbers of tensors */
-    /* range of tensors; they are numbered in the order in which they are made */
+    /* range of `tensors`: the results; tensors are numbered in the order in which they are made */
     uint32_t first_output, output_count;
     bool once;
     const char *name;
@@ -32,7 +32,8 @@ typedef struct tn__log_tensor {
     uint64_t bytes; /* size of a new storage; 0 for a view */
     uint64_t storage_bytes;
     uint64_t shift;
-    uint32_t alias; /* index of the operand that shares its storage, or TN__EVICT_NONE */
+    /* index of the operand of which the result shares the storage, or TN__EVICT_NONE */
+    uint32_t alias;
     bool overwrites;
     const char *name;
     int64_t refs; /* only while reading: number of names that refer to the tensor */

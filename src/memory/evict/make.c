@@ -22,15 +22,18 @@
 /* limit of restarts (operators that release their locks and begin again) per call */
 #define MAKE_RESTARTS_MOST 256u
 
-/* --- one run --- */
+/* --- running one operator --- */
 
 typedef enum make_kind { /* where the bytes of a result are */
-                         /* in the storage of an operand, of which the result is a view */
+                         /* the result is a view, in the storage of an operand */
                          MAKE_VIEW,
-                         MAKE_FRESH, /* in a new block, because its storage is not resident */
-                         /* in its own resident storage, which is written again with equal bits */
+                         /* the result is in a new block, because its storage is not resident */
+                         MAKE_FRESH,
+                         /* the result is in its own resident storage, which is written again with
+                          * equal bits */
                          MAKE_AGAIN,
-                         /* in temporary bytes that are freed when the operator has run */
+                         /* the result is in temporary bytes that are freed when the operator has
+                          * run */
                          MAKE_BESIDE
 } make_kind;
 

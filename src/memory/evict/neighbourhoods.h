@@ -40,9 +40,10 @@ bool tn__neighbourhoods_made(tn__evict *e, const uint32_t *storages, uint32_t co
 void tn__neighbourhoods_forgotten(tn__evict *e, uint32_t op);
 void tn__neighbourhoods_vanished(tn__evict *e, uint32_t storage);
 void tn__neighbourhoods_close(tn__evict *e);
-/* Cost of the dropped storages made from it (children) or from which it is made (parents). */
+/* Returns the cost of the dropped storages that were made from the storage (children), or from
+ * which it was made (parents). */
 uint64_t tn__neighbourhoods_cost(tn__evict *e, uint32_t storage, int way);
-/* Cost of the storage itself plus the costs of both neighbourhoods. */
+/* Returns the cost of the storage itself plus the costs of both neighbourhoods. */
 uint64_t tn__neighbourhoods_around(tn__evict *e, uint32_t storage);
 
 /* The functions, other than the score, of a policy with a tn__neighbourhoods as its state. */

@@ -13,7 +13,7 @@
 
 #include "memory/evict/core.h"
 
-enum { /* tn__policy.features */
+enum { /* flags of a policy (tn__policy.features) */
        /* the policy reads the parents and children of storages, so these links must be recorded */
        TN__POLICY_LINKS = 1u << 0,
        TN__POLICY_SWAPS = 1u << 1, /* the policy may have storages copied to the host */
@@ -28,9 +28,9 @@ enum { /* tn__policy.features */
 
 typedef struct tn__policy {
     const char *name;    /* the name that users type, matching [a-z0-9-]+ */
-    const char *summary; /* one line for --help, without a full stop */
+    const char *summary; /* description of the policy in one line for --help, without a full stop */
     const char *source;  /* paper, book or project from which the idea comes */
-    uint32_t features;   /* TN__POLICY_* */
+    uint32_t features;   /* features of the policy: bits TN__POLICY_* */
     size_t state_size;   /* size of evict->state, which is zeroed */
     /* The following functions tell the policy about events. A function that the policy does not
      * need is NULL. Those that return bool return false if host memory is out. */

@@ -259,7 +259,7 @@ static bool space_let_go(tn__evict *e, bool last) {
     return done;
 }
 
-/* --- nothing is left to evict --- */
+/* --- reporting that nothing is left to evict --- */
 
 uint64_t tn__evict_held(const tn__evict *e) {
     uint64_t free_able = 0;
@@ -343,7 +343,7 @@ static tn_status space_clear_window(tn__evict *e, uint64_t size, bool *done, tn_
     return TN_OK;
 }
 
-/* --- an address --- */
+/* --- freeing a range of addresses --- */
 
 typedef struct space_wish {
     uint64_t size;

@@ -21,7 +21,7 @@ uint64_t tn__pool_largest_free(const tn_pool *pool) {
     return largest;
 }
 
-/* --- the check of tests and audits --- */
+/* --- checking all invariants, for tests --- */
 
 typedef struct chunks_sums {
     uint64_t end, allocated, requested, blocks, listed, lent, inner;

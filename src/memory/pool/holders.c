@@ -45,7 +45,7 @@ void tn__holders_release(tn_pool *pool) {
         tn__free(&pool->context, marks[i]->left, marks[i]->left_room * sizeof *marks[i]->left);
 }
 
-/* --- the largest few: a heap with the least of them on top --- */
+/* --- the largest holders, in a heap with the smallest of them on top --- */
 
 typedef struct holders_list {
     const tn_pool *pool;
@@ -106,7 +106,7 @@ uint32_t tn_pool_holders(tn_pool *pool, tn_holders_when when, tn_holder *holders
     return found;
 }
 
-/* --- report of an allocation that does not fit --- */
+/* --- reporting an allocation that does not fit --- */
 
 tn_status tn__holders_exhausted(tn_pool *pool, const tn_pool_request *request, tn_error *error) {
     enum { NAMED = 3 };

@@ -15,7 +15,7 @@ static void iteration_wait(tn__iteration *state) {
     if (state->patience < ITERATION_PATIENCE_MAX) state->patience *= 2;
 }
 
-/* --- giving a plan up --- */
+/* --- ending a plan --- */
 
 /* Puts the record of a block inside a lent chunk into the list of chunks, in place of its bytes in
  * the lent chunk. */
@@ -150,7 +150,8 @@ static bool iteration_is_worth(const tn_pool *pool, const tn__live_ranges *lives
            tn__add_sat(pool->usage.allocated, top - lives->base) <= tn__iteration_bound(pool, NULL);
 }
 
-/* Returns the height of the plan plus the bytes of the blocks that stay outside it. */
+/* Returns the height of the plan; for a plan above all blocks in use (base is not 0), plus the
+ * bytes of the blocks that stay in use. */
 static uint64_t iteration_height(const tn__live_ranges *lives) {
     uint64_t height = lives->borders[lives->zones - 1] - lives->base;
     for (size_t a = 0; a < lives->around_count && lives->base != 0; a++)

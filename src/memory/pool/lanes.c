@@ -33,8 +33,8 @@ static bool lanes_at_frontier(const tn_pool *pool, uint32_t chunk) {
     return after == pool->last && pool->chunks[after].state == TN__CHUNK_OUTSIDE;
 }
 
-/* Returns the bin that a chunk belongs to; NULL: it belongs to no bin. Among the chunks outside
- * (not reserved), only the last one is in no bin, because it is used last. */
+/* Returns the bin that a chunk belongs to; NULL: it belongs to no bin. Among the chunks that are
+ * not reserved, only the last one is in no bin, because it is used last. */
 static bins *lanes_bin(const tn_pool *pool, tn__lanes *all, uint32_t chunk) {
     const tn__chunk *free = &pool->chunks[chunk];
     if (free->state == TN__CHUNK_OUTSIDE) return chunk == pool->last ? NULL : &all->outside;
@@ -113,8 +113,8 @@ uint32_t tn__lanes_hole(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn__
     return found == TN__CHUNK_NONE ? found : lanes_carve(pool, all, found, want);
 }
 
-/* Moves the first `size` bytes of a chunk outside (not reserved), which is in no bin, to the lane
- * of a stream. */
+/* Moves the first `size` bytes of a chunk that is not reserved, and is in no bin, to the lane of a
+ * stream. */
 static void lanes_claim(tn_pool *pool, tn__lanes *all, uint32_t chunk, uint64_t size,
                         uint32_t lane) {
     uint32_t rest = TN__CHUNK_NONE;
@@ -132,8 +132,8 @@ static uint64_t lanes_reach(const tn_pool *pool, uint32_t chunk, const tn__want 
     return ((begin + want->alignment - 1) & ~(want->alignment - 1)) - begin + want->size;
 }
 
-/* Takes a block from the bytes outside at the end of the range, together with the lane's free chunk
- * directly below them. */
+/* Takes a block from the unreserved bytes at the end of the range, together with the lane's free
+ * chunk directly below them. */
 static uint32_t lanes_beyond(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn__want *want) {
     uint32_t last = pool->last, before = pool->chunks[last].before;
     uint32_t own = lanes_frontier(pool, lane);
@@ -186,15 +186,15 @@ uint32_t tn__lanes_extend(tn_pool *pool, tn__lanes *all, uint32_t lane, const tn
     return lanes_carve(pool, all, found, want);
 }
 
-/* --- all at once --- */
+/* --- releasing and lending all free bytes --- */
 
-/* Moves a free chunk outside (its bytes are no longer reserved), joins it with outside neighbours,
- * and returns the joined chunk. */
+/* Makes a free chunk unreserved (state OUTSIDE), joins it with unreserved neighbours, and returns
+ * the joined chunk. */
 static uint32_t lanes_leave(tn_pool *pool, tn__lanes *all, uint32_t at) {
     tn__chunk *chunk = &pool->chunks[at];
     uint32_t before = chunk->before;
     if (before != TN__CHUNK_NONE && pool->chunks[before].state == TN__CHUNK_OUTSIDE)
-        /* the outside chunk before this one will be joined with it */
+        /* the unreserved chunk before this one will be joined with it */
         before = pool->chunks[before].before;
     if (lanes_at_frontier(pool, at) && before != TN__CHUNK_NONE &&
         pool->chunks[before].state == TN__CHUNK_FREE)

@@ -60,7 +60,7 @@ static bool learn_room(const tn_context *context, tn__learn *learn) {
     return true;
 }
 
-/* --- the period --- */
+/* --- finding the period --- */
 
 static uint64_t learn_factor_of_oldest(void) {
     uint64_t factor = 1;

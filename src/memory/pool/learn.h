@@ -23,7 +23,8 @@
 typedef struct tn__asked {
     uint64_t size;  /* size as rounded by the technique */
     uint64_t birth; /* number of the allocation of its block, which identifies the block */
-    uint64_t freed; /* number of requests until its block was freed; 0: it is in use */
+    /* number of requests until the block of this request was freed; 0: the block is in use */
+    uint64_t freed;
     uint32_t stream, alignment;
 } tn__asked;
 

@@ -26,7 +26,7 @@ void tn__live_ranges_close(const tn_context *context, tn__live_ranges *lives) {
     *lives = (tn__live_ranges){0};
 }
 
-/* --- live ranges --- */
+/* --- collecting the live ranges of an iteration --- */
 
 /* The number of steps for which the block of request n is in use, judged by this request and by the
  * one a period before; 0: longer than the period. */
@@ -137,7 +137,7 @@ bool tn__live_ranges_gather(const tn_pool *pool, const tn__learn *learn, uint64_
     return done;
 }
 
-/* --- the plan --- */
+/* --- planning the offsets --- */
 
 uint32_t tn__live_ranges_calm(const tn_context *context, const tn__live_ranges *lives) {
     uint64_t *dying = tn__alloc_array(context, lives->count, sizeof *dying);

@@ -65,7 +65,7 @@ bool tn__slots_hole(const tn__slots *slots, const uint64_t *taken, uint32_t *fro
     return true;
 }
 
-/* --- the recorded iteration --- */
+/* --- matching requests with the recorded iteration --- */
 
 static uint64_t recorded_three(uint64_t a, uint64_t b, uint64_t c) {
     uint64_t z = (a ^ a >> 31) * 0xbf58476d1ce4e5b9u + b;

@@ -36,8 +36,8 @@ typedef struct tn__chunk { /* a record of a chunk, which fills one cache line */
     /* neighbours in address order; in a vacant record, `after` is the next vacant one; in a chunk
      * with is_inner, the technique may use both */
     uint32_t before, after;
-    /* in a set: the subtrees of chunks before and after it; in use: free for the technique to
-     * use */
+    /* in a set: the subtrees of the chunks before and after this one; in use: free for the
+     * technique to use */
     uint32_t child[2];
     /* in use: the stream; free: a number chosen by the technique, the first key in the order of
      * sets */
@@ -45,7 +45,7 @@ typedef struct tn__chunk { /* a record of a chunk, which fills one cache line */
     uint32_t generation; /* increased at each free, so that an old id is recognised */
     uint64_t requested, birth;
     uint32_t tag;
-    uint8_t state;     /* tn__chunk_state */
+    uint8_t state;     /* state of the chunk, a tn__chunk_state */
     bool is_segment;   /* first chunk of a segment, which is never joined with the chunk before */
     bool is_large : 1; /* pool `caching`: lies in a segment for large requests */
     bool is_empty : 1; /* belongs to a request for 0 bytes and is not part of the list */
@@ -76,23 +76,26 @@ typedef struct tn__want {
 } tn__want;
 
 typedef struct tn__technique {
-    const char *name;    /* the name that users type */
-    const char *summary; /* one line for --help, without a full stop */
-    const char *source;  /* paper, book or other program from which the idea comes */
-    uint64_t unit;       /* the smallest alignment of blocks */
-    size_t state_size;   /* bytes of pool->state, which is zeroed */
-    bool is_planned;     /* the technique needs sizes and offsets in the options */
-    /* Opens the technique. At that time chunk 0 is the whole range, outside, and in no set. */
+    const char *name; /* the name that users type */
+    /* description of the technique in one line for --help, without a full stop */
+    const char *summary;
+    const char *source; /* paper, book or other program from which the idea comes */
+    uint64_t unit;      /* the smallest alignment of blocks */
+    size_t state_size;  /* bytes of pool->state, which is zeroed */
+    bool is_planned;    /* the technique needs sizes and offsets in the options */
+    /* Opens the technique. At that time chunk 0 is the whole range, not reserved (OUTSIDE), and in
+     * no set. */
     tn_status (*open)(tn_pool *pool, const tn_pool_options *options, tn_error *error);
     /* Takes a chunk for the request and removes it from every set. Returns E_EXHAUSTED without a
      * message, and then without a change that callers can see. */
     tn_status (*take)(tn_pool *pool, const tn__want *want, uint32_t *chunk, tn_error *error);
-    /* takes the chunk back; its state is already free */
+    /* takes the chunk of a freed block back; its state is already free */
     void (*give)(tn_pool *pool, uint32_t chunk);
     /* frees what the technique keeps for reuse (tn_pool_empty_cache) and returns the released
      * bytes; NULL: it keeps nothing */
     uint64_t (*trim)(tn_pool *pool);
-    void (*close)(tn_pool *pool); /* frees the technique's own memory; NULL: it has none */
+    /* frees the technique's own memory; NULL: the technique has none */
+    void (*close)(tn_pool *pool);
     /* Does long work that `take` asked for (pool->is_due). It is called before the next request,
      * without the lock. NULL: there is no such work. */
     void (*rest)(tn_pool *pool);

@@ -70,7 +70,7 @@ typedef struct trace_reader {
     tn_error *error;
 } trace_reader;
 
-/* --- rows and fields --- */
+/* --- reading rows and their fields --- */
 
 static tn_status trace_fail(trace_reader *reader, const char *what, trace_field field) {
     tn_status status = tn__fail(reader->error, TN_E_INVALID, what,
@@ -281,7 +281,7 @@ static tn_status trace_read(trace_reader *reader) {
     return TN_OK;
 }
 
-/* --- the calls --- */
+/* --- loading and creating a trace --- */
 
 tn_status tn_pool_trace_load_memory(const char *name, const void *bytes, size_t size,
                                     const tn_context *given, tn_pool_trace **trace,

@@ -16,10 +16,10 @@
  * hole for it. The choice with the least time for traffic is kept. So the result is never slower
  * than the order by size, or than the slowest bank for all buffers.
  *
- * With two banks, at most BANKS_SEARCH_UNITS buffers and a slower bank that can hold all of them,
- * the choice is searched: sets of buffers for the faster bank are tried in order of decreasing
- * traffic, until a set has a plan or has no more traffic than the heuristic's choice. If every
- * better set was proved not to fit, the choice is proved to be optimal.
+ * With two banks, few buffers (BANKS_SEARCH_UNITS, BANKS_SEARCH_BODIES) and a slower bank that can
+ * hold all of them, the choice is searched: sets of buffers for the faster bank are tried in order
+ * of decreasing traffic, until a set has a plan or has no more traffic than the heuristic's choice.
+ * If every better set was proved not to fit, the choice is proved to be optimal.
  *
  * Banks of unknown speed come last, in their order, each assumed to be half as fast as the bank
  * before it. Moving a buffer from one bank to another during its live range is not modelled.
@@ -33,12 +33,13 @@
 #include <float.h>
 #include <inttypes.h>
 
-#define BANKS_SEARCH_UNITS 14u /* the search lists and sorts 2^14 sets of buffers */
-/* the search runs only on small problems, which can be planned many times */
+/* limit of units (buffers with a choice) for the search, which lists and sorts 2^14 sets */
+#define BANKS_SEARCH_UNITS 14u
+/* limit of buffers for the search, because small problems can be planned many times */
 #define BANKS_SEARCH_BODIES 64u
 /* after this number of plans, the search ends and the heuristic's choice is kept */
 #define BANKS_SEARCH_PLANS 200u
-#define BANKS_NONE UINT32_MAX /* no bank is chosen yet */
+#define BANKS_NONE UINT32_MAX /* in place of a bank's number: no bank is chosen yet */
 
 __extension__ typedef unsigned __int128 banks_wide;
 
@@ -53,8 +54,8 @@ typedef struct banks_unit { /* a buffer, or a group of tied buffers, that severa
 typedef struct banks_profile { /* live bytes of one bank at each step */
     int64_t *times;
     uint32_t time_count;
-    tn__range_tree live; /* indexed by the rank of a time in `times` */
-    int64_t *memory;     /* memory of the range tree */
+    tn__range_tree live; /* tree over the steps: the live bytes from times[i] on have the index i */
+    int64_t *memory;     /* memory of the tree `live` */
 } banks_profile;
 
 /* The order in which buffers are offered to a bank, and how they are placed. */
@@ -74,9 +75,9 @@ typedef struct banks_answer {
 
 typedef struct banks {
     tn__call *call;
-    banks_unit *units; /* sorted by density, densest first */
+    banks_unit *units; /* buffers that several banks may hold, sorted by density, densest first */
     uint32_t unit_count;
-    tn_bank_id *order; /* [bank_count], fastest first */
+    tn_bank_id *order; /* [bank_count], the banks, fastest first */
     banks_profile profile;
 } banks;
 
@@ -115,8 +116,8 @@ static bool banks_has_room(const banks_profile *profile, const tn_body *body, ui
     return true;
 }
 
-/* Adds the buffers that only this bank may hold to its profile; their bytes are within the
- * capacity. */
+/* Makes the profile (live bytes at each step) of a bank with the buffers that only this bank may
+ * hold; their bytes are within the capacity. */
 static void banks_begin(banks *all, tn_bank_id bank) {
     const tn_problem *problem = all->call->problem;
     banks_profile *profile = &all->profile;
@@ -172,7 +173,8 @@ static void banks_gather(banks *all) {
     }
     uint32_t unit = 0;
     for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
-        /* units are sorted by the number of their root buffer */
+        /* finds the unit of a tied buffer by bisection: units are sorted by the number of their
+         * root buffer */
         const tn_body *body = &problem->bodies[i];
         if (!(body->flags & TN_BODY_TIED) || !(body->flags & TN_BODY_ANY_BANK)) continue;
         uint32_t low = 0, high = all->unit_count;
@@ -222,8 +224,8 @@ static void banks_times(banks *all) {
     all->profile.time_count = (uint32_t)kept;
 }
 
-/* Refuses the problem if buffers without a choice do not fit into their bank, or if the live bytes
- * at one step exceed all banks. */
+/* Refuses the problem if buffers without a choice do not fit into their bank, or if a buffer with a
+ * choice fits into no bank. */
 static tn_status banks_refuse(banks *all) {
     tn__call *call = all->call;
     const tn_problem *problem = call->problem;
@@ -300,13 +302,14 @@ static tn_status banks_refuse_sum(const tn__call *call) {
     return status;
 }
 
-/* --- planning the buffers taken --- */
+/* --- planning the buffers taken for a bank --- */
 
 typedef struct banks_trial {
     tn__prepared_bank prepared;
     tn_run run;
-    bool ran, fits, refuted; /* ran: the planner was called; refuted: proved not to fit */
-    int64_t step;            /* the step at which the bound has its peak */
+    /* ran: the planner was called; refuted: it is proved that the buffers do not fit */
+    bool ran, fits, refuted;
+    int64_t step; /* the step that needs the most bytes according to the lower bound */
 } banks_trial;
 
 static void banks_assign(const banks *all, tn_bank_id bank) {
@@ -361,7 +364,7 @@ static void banks_keep(const banks *all, const banks_trial *trial) {
         all->call->layout.offset[trial->prepared.ids[i]] = trial->run.best[i];
 }
 
-/* --- giving up, and bringing back --- */
+/* --- removing buffers from a bank, and bringing them back --- */
 
 static bool banks_lives(const tn_body *body, int64_t first, int64_t last) {
     for (uint32_t k = 0; k < body->piece_count; k++)
@@ -382,7 +385,9 @@ static bool banks_drop(banks *all, int64_t first, int64_t last) {
     return false;
 }
 
-/* Removes at most `count` buffers; false if no taken buffer is live where the plan is too high. */
+/* Removes at most `count` of the taken buffers that are live where the plan is too high. Without a
+ * plan, removes one that is live at the step with the highest lower bound, or else any. Returns
+ * false if none was removed. */
 static bool banks_give_up(banks *all, const banks_trial *trial, uint32_t count) {
     const tn__prepared_bank *prepared = &trial->prepared;
     uint32_t gone = 0;
@@ -414,7 +419,7 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     if (status == TN_OK)
         status = tn__run_create(&trial.run, &trial.prepared, call->planner, call->error);
     trial.ran = status == TN_OK;
-    uint32_t *number = NULL; /* [body], its number in the run */
+    uint32_t *number = NULL; /* [buffers of the problem] the buffer's number in the run */
     size_t bodies = call->problem->count;
     if (status == TN_OK) {
         number = tn__alloc_array(call->options.context, bodies, sizeof *number);
@@ -448,7 +453,8 @@ static tn_status banks_bring_back(banks *all, tn_bank_id bank) {
     return banks_forgive(call, status);
 }
 
-/* Takes buffers as long as the live bytes allow it, then keeps those that can be planned. */
+/* Takes buffers as long as the live bytes allow it (with `simply` none), and removes some until a
+ * plan fits. Then puts buffers that were not taken into holes of the plan. */
 static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
     tn__call *call = all->call;
     uint64_t capacity = tn__call_capacity(call, bank);
@@ -470,7 +476,7 @@ static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
         banks_end(&trial);
         if (status != TN_OK) return status;
     }
-    /* the buffers that only this bank may hold do not fit: plan.c reports it */
+    /* the buffers that only this bank may hold do not fit, which plan.c reports later */
     if (!fits) return TN_OK;
     call->planned[bank] = true;
     TN_TRY(banks_bring_back(all, bank));
@@ -478,14 +484,14 @@ static tn_status banks_fill(banks *all, tn_bank_id bank, bool simply) {
     return TN_OK;
 }
 
-/* --- the search --- */
+/* --- the search for the best set of buffers --- */
 
 typedef struct banks_set {
     uint64_t traffic;
-    uint32_t members; /* bit u: unit u is in the set */
+    uint32_t members; /* the units in the set: bit u stands for unit u */
 } banks_set;
 
-/* sets with the most traffic come first */
+/* sorts sets by traffic, most first */
 static int banks_set_order(const void *a, const void *b) {
     const banks_set *x = a, *y = b;
     if (x->traffic != y->traffic) return x->traffic > y->traffic ? -1 : 1;
@@ -550,7 +556,7 @@ static tn_status banks_search(banks *all, tn_bank_id bank) {
     return status;
 }
 
-/* --- all banks --- */
+/* --- choosing for all banks --- */
 
 /* Whether the slowest bank can hold all buffers that are left, even without sharing memory. */
 static bool banks_has_last(const banks *all) {
@@ -595,7 +601,7 @@ static tn_status banks_choose(banks *all, const banks_way *way) {
     return TN_OK;
 }
 
-/* --- several ways --- */
+/* --- the best of several orders of buffers --- */
 
 /* Seconds that the traffic of the buffers with a choice takes in their present banks. */
 static double banks_seconds(const banks *all) {
@@ -638,8 +644,9 @@ static bool banks_is_late(const tn__call *call) {
     return call->layout.timed_out || (limit > 0 && tn__clock_s() - call->start_s >= limit);
 }
 
-/* Tries the first order of buffers, and the others unless its result is proved to be optimal; of
- * equally good results the first is kept. */
+/* Tries the first order of buffers. Tries the others too, unless the slowest bank cannot hold all
+ * buffers that are left or the first result is proved to be optimal. Of equally good results the
+ * first is kept. */
 static tn_status banks_try_ways(banks *all, banks_answer *best) {
     static const banks_way ways[] = {{banks_unit_order, false},
                                      {banks_traffic_order, false},

@@ -47,8 +47,8 @@ typedef struct first_block { /* a buffer or a hole, in order of addresses */
 
 typedef struct first_heap {
     const tn__prepared_bank *prepared;
-    bool tight;    /* holes are kept in the treap, not in lists */
-    bool last;     /* among equal holes the highest is taken, not the lowest */
+    bool tight;    /* true: holes are kept in the treap by size; false: in lists */
+    bool last;     /* of equal holes, true: the highest is taken; false: the lowest */
     uint32_t root; /* root of the treap of holes */
     /* counts the work against the limits of a run; NULL: only the caller's progress function can
      * stop it */
@@ -165,7 +165,7 @@ static void first_leave(first_heap *heap, uint32_t at) {
 }
 
 /* Makes a block right above `below` (FIRST_NONE: below all blocks); returns FIRST_NONE if memory is
- * out. */
+ * exhausted. */
 static uint32_t first_make(first_heap *heap, uint32_t below, uint64_t start, uint64_t end) {
     uint32_t at = heap->spare;
     if (at != FIRST_NONE) {
@@ -283,7 +283,8 @@ static tn_status first_place(first_heap *heap, uint32_t id, uint64_t *offset, tn
     uint32_t at = first_find(heap, body);
     if (at == FIRST_NONE) at = first_grow(heap, body);
     if (at != FIRST_NONE) at = first_cut(heap, at, body);
-    /* this error is also returned if memory is out, because there is no other method to try */
+    /* the error is E_STOPPED even if memory is exhausted, because there is no other method to
+     * try */
     if (at == FIRST_NONE) TN_FAIL(error, TN_E_STOPPED, "stopped before there was any layout");
     offset[id] = heap->blocks[at].start;
     heap->blocks[at].next = heap->end[body->last];

@@ -21,7 +21,7 @@
 typedef struct judge_need {
     uint32_t old, fresh; /* spans */
     uint32_t after;
-    uint32_t first, count; /* range of `events` */
+    uint32_t first, count; /* range in `events` of the events for which `after` waits */
 } judge_need;
 
 struct tn__judge {
@@ -259,7 +259,7 @@ static uint64_t judge_count(tn__judge *judge) {
     for (uint32_t b = 0; b < judge->problem->event_count; b++) {
         uint64_t *before = tn__row(&judge->before, b), *waits = tn__row(&judge->waits, b);
         const uint64_t *direct = tn__row(&judge->direct, b);
-        size_t words = b / 64 + 1; /* predecessors have lower numbers, so higher words are empty */
+        size_t words = b / 64 + 1; /* predecessors of b have lower numbers, so later words are 0 */
         memset(before, 0, words * sizeof *before);
         judge_add_paths(&judge->before, direct, b, before);
         judge_add_paths(&judge->before, waits, b, before);
@@ -278,7 +278,7 @@ static uint64_t judge_time(tn__judge *judge, uint32_t workers) {
 }
 
 uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset) {
-    /* greedy planners may call this function from several threads */
+    /* the mutex is needed because greedy planners may call this function from several threads */
     pthread_mutex_lock(&judge->mutex);
     judge_collect(judge, offset);
     uint64_t value = judge->objective == TN_OBJECTIVE_WAITS ? judge_count(judge)

@@ -1,5 +1,5 @@
-/* peers.c - helpers for planners that reimplement those of other tools: sorting by several keys,
- * placing in an order, counting overlaps, and laying objects end to end. */
+/* peers.c - helpers for planners that reimplement those of other tools, such as sorting by several
+ * keys and laying objects end to end. */
 #include "plan/frame/peers.h"
 
 static int peers_compare(const void *a, const void *b) {
@@ -41,7 +41,7 @@ tn_status tn__peers_try_lower(tn_run *run, const uint32_t *order, uint32_t count
                               tn_run_choose choose) {
     tn__peers_clear(run);
     TN_TRY(tn__run_greedy(run, order, count, choose));
-    /* tn__run_greedy leaves buffers unplaced when it gives up */
+    /* if tn__run_greedy gives up, the last buffer of the order is left unplaced */
     bool all = count == 0 || tn__run_placed(run, order[count - 1]);
     return all ? tn__run_keep(run) : TN_OK;
 }
@@ -56,13 +56,13 @@ bool tn__peers_degrees(tn_run *run, uint64_t *degree) {
         begun[bodies[i].first]++;
         ended[bodies[i].last]++;
     }
-    /* begun[t] and ended[t] now count all buffers up to and including t */
+    /* after this loop, begun[t] and ended[t] count all buffers that begin (end) at t or earlier */
     for (uint32_t t = 1; t < times; t++) {
         begun[t] += begun[t - 1];
         ended[t] += ended[t - 1];
     }
-    /* overlapping buffers begin before the end of buffer i and do not end by its begin; one of them
-     * is i itself */
+    /* counts the buffers that begin before the end of buffer i, without those that end by its
+     * begin, and without i itself */
     for (uint32_t i = 0; i < n; i++)
         degree[i] = begun[bodies[i].last - 1] - ended[bodies[i].first] - 1;
     return true;
@@ -92,7 +92,7 @@ tn_status tn__peers_stack(tn_run *run, const uint32_t *object, uint32_t object_c
         top = tn__add_sat(begin[at], size[at]);
     }
     tn__peers_clear(run);
-    /* tn__run_work below reports a buffer that would end too high */
+    /* a buffer that would end too high makes tn__run_work below return E_STOPPED */
     for (uint32_t i = 0; i < n; i++) tn__run_place(run, i, begin[object[i]]);
     TN_TRY(tn__run_work(run, n));
     return tn__run_keep(run);

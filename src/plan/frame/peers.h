@@ -12,9 +12,9 @@ typedef struct tn__peers_key {
 } tn__peers_key;
 
 /* Allocates one tn__peers_key for each buffer that is not pinned, in order of number, with `key`
- * all zero; NULL if memory is out. */
+ * all zero; NULL if memory is exhausted. */
 tn__peers_key *tn__peers_keys(tn_run *run, uint32_t *count);
-/* Sorts the keys and returns the numbers of their buffers; NULL if memory is out. */
+/* Sorts the keys and returns the numbers of their buffers; NULL if memory is exhausted. */
 uint32_t *tn__peers_order(tn_run *run, tn__peers_key *keys, uint32_t count);
 
 /* Unplaces every buffer that is not pinned. */
@@ -31,7 +31,7 @@ static inline bool tn__peers_meet(const tn_run_body *a, const tn_run_body *b) {
     return a->first < b->last && b->first < a->last;
 }
 /* Sets degree[body] to the number of other buffers that overlap the buffer in time. Cost: O(n).
- * False if memory is out. */
+ * False if memory is exhausted. */
 bool tn__peers_degrees(tn_run *run, uint64_t *degree);
 
 /* Places each buffer on top of all placed buffers that it overlaps in time. The order is by size,

@@ -70,8 +70,7 @@ static tn_status plan_refuse_height(const tn_problem *problem, tn_bank_id bank, 
             problem->banks[bank].name);
 }
 
-/* --- one bank, all banks ------------------------------------------------------------------------
- */
+/* --- planning one bank, then all banks -------------------------------------------------------- */
 
 uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which) {
     uint64_t capacity = call->problem->banks[which].capacity;
@@ -119,7 +118,7 @@ static tn_status plan_refuse(const tn__call *call, const char *bank, int64_t ste
 
 /* the layout found for one bank */
 typedef struct plan_found {
-    const uint64_t *offset; /* [prepared->count] */
+    const uint64_t *offset; /* [prepared->count], offset of each buffer */
     uint64_t peak, lower_bound;
 } plan_found;
 
@@ -264,7 +263,8 @@ static tn_status plan_bank(tn__call *call, tn_bank_id which, tn__prepared_bank *
                               : plan_bank_run(call, which, p, NULL);
 }
 
-/* Sums up the peak and the bound of a bank that was already planned while banks were chosen. */
+/* Computes the peak and the bound of a bank that was already planned while banks were chosen, and
+ * adds them to those of the layout. */
 static tn_status plan_bank_again(tn__call *call, tn_bank_id which) {
     tn_layout *layout = &call->layout;
     uint64_t *peak = &layout->bank_peak[which], *bound = &layout->bank_lower_bound[which];
@@ -343,8 +343,8 @@ static bool plan_is_optimal(const tn__call *call) {
     return tn__has_choice(call->problem) ? call->least_time : layout->peak == layout->lower_bound;
 }
 
-/* Verifies the layout. If the verifier refuses it, that is a bug of the library, never the caller's
- * mistake. */
+/* Computes the reuse cost and the waits of the layout, verifies it, and sets its verdict. If the
+ * verifier refuses it, that is a bug of the library, never the caller's mistake. */
 static tn_status plan_prove(tn__call *call) {
     tn_layout *layout = &call->layout;
     tn_error why = {0};

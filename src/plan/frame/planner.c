@@ -18,7 +18,7 @@
 /* limit of new buffers in a bucket that are inserted one by one; more are sorted with the bucket */
 #define RUN_BUCKET_FEW 64u
 
-/* --- making and ending --- */
+/* --- beginning and ending a run --- */
 
 #define RUN_ARRAYS(X, n, buckets)                                                                  \
     X(offset, n)                                                                                   \
@@ -210,7 +210,7 @@ uint64_t tn__run_work_done(const tn_run *run) { return run->work; }
  * it passes a context to the comparison. */
 typedef struct run_sort {
     const tn_run_body *bodies;
-    const uint64_t *key; /* NULL: no keys */
+    const uint64_t *key; /* the keys that are compared first; NULL: no keys */
     tn_run_compare compare;
 } run_sort;
 
@@ -309,7 +309,7 @@ void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     tn_assert(!run->placed[body]);
     const tn__prepared_bank *prepared = run->prepared;
     const tn_run_body *facts = &prepared->bodies[body];
-    /* sizes and pins never exceed TN__PLAN_HEIGHT_MAX (problem.c) */
+    /* the difference is not negative: no size exceeds TN__PLAN_HEIGHT_MAX (problem.c) */
     if (offset > TN__PLAN_HEIGHT_MAX - facts->size) {
         run->too_high = true;
         offset = 0;
@@ -317,7 +317,8 @@ void tn__run_place(tn_run *run, uint32_t body, uint64_t offset) {
     uint32_t which = tn__prepared_bucket(prepared, facts);
     tn__placed_bucket *bucket = &run->bucket[which];
     tn__placed_entry *bodies = run->entries + prepared->buckets[which];
-    /* an old entry of this buffer may be among those marked as unplaced */
+    /* removes the entries that are marked as unplaced, because an old one may belong to this
+     * buffer */
     run_clear_bucket(run, bucket, bodies);
     run->placed[body] = 1;
     run->offset[body] = offset;
@@ -377,7 +378,8 @@ static bool run_collect_pieces(tn_run *run, const tn_run_body *body, uint32_t id
     const tn_run_body *other = &prepared->bodies[id];
     const tn_run_piece *mine = prepared->pieces + body->piece_first;
     const tn_run_piece *theirs = prepared->pieces + other->piece_first;
-    /* the pieces of both buffers are sorted by first step */
+    /* the pieces of both buffers are sorted by first step, so a piece that has ended can be
+     * skipped */
     for (uint32_t a = 0, from = 0; a < body->piece_count; a++) {
         while (from < other->piece_count && theirs[from].last <= mine[a].first) from++;
         for (uint32_t b = from; b < other->piece_count && theirs[b].first < mine[a].last; b++) {
@@ -540,7 +542,7 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
                      sizeof *run->holes))
         return tn__no_memory(run->error, "the holes of a body");
     run->unseen += blocked_count;
-    /* all starts below `top` are forbidden or already listed */
+    /* in the loop, all starts below `top` are forbidden or already listed */
     uint64_t mask = body->alignment - 1, top = 0;
     uint32_t found = 0;
     for (size_t i = 0; i < blocked_count; i++) {
@@ -550,7 +552,8 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
             run->holes[found++] = (tn_hole){first, (blocked.first - 1) & ~mask};
         if (blocked.last > top) top = blocked.last;
     }
-    /* a reserved range may extend beyond the highest start that 64 bits can hold */
+    /* rounds up; `top` may be near 2^64, because a reserved range may end above every possible
+     * start */
     top = top > UINT64_MAX - mask ? ~mask : (top + mask) & ~mask;
     run->holes[found++] = (tn_hole){top, UINT64_MAX};
     *holes = run->holes;

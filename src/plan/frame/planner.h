@@ -16,20 +16,26 @@
 
 #include "base/base.h"
 
-enum { /* constraints that `solve` honours; a problem with any other constraint is refused */
+enum { /* flags of a planner: constraints that `solve` honours (others are refused); properties */
        TN_PLANS_ALIGNMENT = 1u << 0,
        TN_PLANS_PINS = 1u << 1,
-       /* buffers of several pieces, or of a piece that does not cover all bytes of the buffer */
+       /* the planner places buffers of several pieces, and of a piece that does not cover all bytes
+        * of the buffer */
        TN_PLANS_PIECES = 1u << 2,
-       TN_PLANS_STREAMS = 1u << 3,   /* pieces meet by clocks: ask tn__run_pieces_meet, or place
-                                      only into holes of tn__run_holes */
-       TN_PLANS_ALL = (1u << 4) - 1, /* all constraints on single buffers */
-       /* separations and reserved ranges: place only at starts within holes of tn__run_holes */
+       /* the planner honours clocks: it asks tn__run_pieces_meet whether pieces conflict, or places
+        * only into holes of tn__run_holes */
+       TN_PLANS_STREAMS = 1u << 3,
+       TN_PLANS_ALL = (1u << 4) - 1, /* all constraints on single buffers: the four flags above */
+       /* the planner obeys separations and reserved ranges: it places only at starts within holes
+        * of tn__run_holes */
        TN_PLANS_APART = 1u << 4,
-       TN_PLANS_BY_COST = 1u << 5, /* minimises the reuse cost, if the run asks for it */
-       /* near-linear in practice: a member of the quick portfolio of `auto` */
+       /* the planner minimises the reuse cost, if the run asks for it */
+       TN_PLANS_BY_COST = 1u << 5,
+       /* the planner takes near-linear time in practice: it is a member of the quick portfolio of
+        * `auto` */
        TN_PLANS_QUICKLY = 1u << 8,
-       /* a few greedy passes: `auto` runs it if such passes are cheap for the problem */
+       /* the planner makes a few greedy passes: `auto` runs it if such passes are cheap for the
+        * problem */
        TN_PLANS_SIMPLY = 1u << 9,
 };
 
@@ -43,7 +49,7 @@ typedef struct tn_run tn_run;
 typedef struct tn_run_body {
     uint64_t size, alignment;
     uint32_t first, last; /* hull of the live range, in compressed time */
-    /* range of tn__run_pieces; the times of pieces are compressed */
+    /* range of the buffer's pieces in tn__run_pieces; their times are compressed */
     uint32_t piece_first, piece_count;
 } tn_run_body;
 typedef struct tn_run_piece {
@@ -55,7 +61,7 @@ typedef struct tn_planner {
     const char *name;    /* the name that users type, matching [a-z0-9-]+ */
     const char *summary; /* one line for --help, without a full stop */
     const char *source;  /* paper, book or other program from which the idea comes */
-    uint32_t features;   /* TN_PLANS_* */
+    uint32_t features;   /* TN_PLANS_*: constraints and properties */
     tn_status (*solve)(tn_run *run);
 } tn_planner;
 
@@ -66,11 +72,13 @@ const tn_run_piece *tn__run_pieces(const tn_run *run);
  * order between them is known. For problems with streams, this is the only correct test. */
 bool tn__run_pieces_meet(const tn_run *run, uint32_t piece_a, uint32_t piece_b);
 uint32_t tn__run_time_count(const tn_run *run);
-/* number of steps from first to last, saturating */
+/* Returns the length of the buffer's live range in steps, from the first to the last. Saturates. */
 uint64_t tn__run_span(const tn_run *run, uint32_t body);
 bool tn__run_pinned(const tn_run *run, uint32_t body);
-uint64_t tn__run_capacity(const tn_run *run);    /* UINT64_MAX: no limit */
-uint64_t tn__run_lower_bound(const tn_run *run); /* the peak of the live bytes */
+/* Returns the capacity of the run in bytes; UINT64_MAX: no limit. */
+uint64_t tn__run_capacity(const tn_run *run);
+/* Returns the lower bound of the peak that is proved so far. */
+uint64_t tn__run_lower_bound(const tn_run *run);
 uint64_t tn__run_seed(const tn_run *run);
 /* Whether a limit on work or time is set. If it is, the planner uses all of it, else it ends by
  * itself. */
@@ -85,16 +93,17 @@ bool tn__run_has_capacity(const tn_run *run);
 uint32_t tn__run_threads(const tn_run *run);
 const tn_context *tn__run_context(const tn_run *run);
 
-/* The buffers that are not pinned, sorted by `compare` (which returns what qsort expects). Ties are
- * sorted by number, so that the order is the same with every C library. Cost: O(n log n). */
+/* The buffers that are not placed yet, sorted by `compare` (which returns what qsort expects);
+ * pinned ones are placed from the beginning. Ties are sorted by number, so that the order is the
+ * same with every C library. Cost: O(n log n). */
 typedef int (*tn_run_compare)(const tn_run_body *a, const tn_run_body *b);
 tn_status tn__run_order(tn_run *run, tn_run_compare compare, const uint32_t **order,
                         uint32_t *count);
-/* The buffers that are not pinned, sorted by ascending key[body], then by `then`, then by
+/* The buffers that are not placed yet, sorted by ascending key[body], then by `then`, then by
  * number. */
 tn_status tn__run_order_by_key(tn_run *run, const uint64_t *key, tn_run_compare then,
                                const uint32_t **order, uint32_t *count);
-/* compares by size, then by length of the live range */
+/* compares buffers for sorting: the larger one first, of equal sizes the longer live range */
 int tn__larger_first(const tn_run_body *a, const tn_run_body *b);
 
 /* A range of offsets at which a buffer may start. The last one has no end. */
@@ -118,14 +127,14 @@ tn_status tn__run_greedy_all(tn_run *run, const uint32_t *order, uint32_t count,
                              /* works like tn__run_greedy, but always places all buffers */
                              tn_run_choose choose);
 uint64_t tn__choose_lowest(const tn_hole *holes, uint32_t count);
-/* the smallest hole; of equally small ones the lowest */
+/* Chooses the smallest hole, and of equally small ones the lowest. */
 uint64_t tn__choose_tightest(const tn_hole *holes, uint32_t count);
 
 /* Simulates a pool that serves requests as they come: buffers in order of time, ties by number,
  * each in the smallest sufficient hole among the live buffers. Of equal holes, the lowest or the
  * last is taken. Keeps the layout without placing buffers. Allowed only if tn__run_replays returns
- * true: no pins, pieces or streams, and all sizes are multiples of all alignments. Counts one unit
- * of work per buffer. Cost: O(n log n). */
+ * true: the problem has no constraint except alignment, and all sizes are multiples of all
+ * alignments. Counts one unit of work per buffer. Cost: O(n log n). */
 bool tn__run_replays(const tn_run *run);
 tn_status tn__run_replay(tn_run *run, bool last);
 
@@ -159,13 +168,14 @@ uint64_t tn__run_best_cost(const tn_run *run);
 bool tn__run_is_done(const tn_run *run);
 /* peak of the best placement kept; UINT64_MAX if none was kept */
 uint64_t tn__run_best(const tn_run *run);
-/* [count], valid if a placement was kept */
+/* [count], offsets of the best placement kept; valid if a placement was kept */
 const uint64_t *tn__run_best_offsets(const tn_run *run);
 
 /* Counts units of work that tn__run_holes did not count. Returns E_STOPPED if a limit is
  * reached. */
 tn_status tn__run_work(tn_run *run, uint64_t units);
-uint64_t tn__run_work_left(const tn_run *run); /* UINT64_MAX: no limit */
+/* Returns the number of units of work that the run may still do; UINT64_MAX: no limit. */
+uint64_t tn__run_work_left(const tn_run *run);
 uint64_t tn__run_work_done(const tn_run *run);
 /* Checks the clock and whether the caller wants to cancel, without counting work. Call it only from
  * the thread of the run. */
@@ -174,7 +184,7 @@ bool tn__run_goes_on(tn_run *run);
  * state. */
 bool tn__run_is_over(const tn_run *run);
 
-/* Allocates memory that is released at the end of the run; NULL if memory is out. */
+/* Allocates memory that is released at the end of the run; NULL if memory is exhausted. */
 void *tn__run_scratch(tn_run *run, size_t count, size_t item);
 
 /* Runs other planners on the same bank, each in a run of its own, on as many threads as the caller
@@ -194,7 +204,7 @@ tn_status tn__run_quick_portfolio(tn_run *run);
 /* Runs all planners of the registry with the flag TN_PLANS_SIMPLY, one after the other, because the
  * best plan so far makes most of them give up early. */
 tn_status tn__run_simple_planners(tn_run *run);
-/* Runs the planner of that name within this run (fast.c). */
+/* Runs the planner `fast` within this run (fast.c). */
 tn_status tn__run_fast(tn_run *run);
 
 /* Runs the search of reuse_cost.c with a longer complete search; `exact` uses it in a run that
@@ -203,7 +213,7 @@ tn_status tn__reuse_exact(tn_run *run);
 
 /* A smaller problem: buffers of one piece that covers all their bytes, in the run's compressed
  * times. */
-#define TN__FREE UINT64_MAX /* not pinned */
+#define TN__FREE UINT64_MAX /* the value of `pin` for a buffer that is not pinned */
 typedef struct tn__subproblem_body {
     uint64_t size, alignment;
     uint32_t first, last;
@@ -226,7 +236,8 @@ uint32_t tn__run_near(tn_run *run, uint32_t first, uint32_t last, const uint32_t
 
 /* The registry of planners. */
 const tn_planner *tn__planner_at(uint32_t index);
-const tn_planner *tn__planner_find(const char *name); /* NULL if no planner has that name */
+/* Finds a planner by name; returns NULL if no planner has that name. */
+const tn_planner *tn__planner_find(const char *name);
 
 /* tn_plan with a planner that need not be in the registry; used by the tests. */
 tn_status tn__plan_with(const tn_planner *planner, const tn_problem *problem,

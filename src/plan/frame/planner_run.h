@@ -11,12 +11,14 @@ typedef struct tn__blocked {
     uint64_t first, last;
 } tn__blocked;
 
-/* number of classes of live-range lengths: 2^0, 2^2, ... 2^31 steps, and longer ones */
+/* largest number of classes of live-range lengths; the lengths of a class are up to four times
+ * those of the class before it */
 #define TN__CLASSES 17u
 
 /* A placed buffer, reduced to the data that the search for holes needs. */
 typedef struct tn__placed_entry {
-    /* bytes of its only piece; with several pieces, an empty range at the buffer's offset */
+    /* bytes of the buffer's only piece; for a buffer of several pieces, an empty range at its
+     * offset */
     tn__blocked bytes;
     uint32_t first, last, id;
 } tn__placed_entry;
@@ -36,10 +38,11 @@ typedef struct tn__beside {
     uint64_t lo, hi, other_lo, other_hi;
 } tn__beside;
 
-/* Lists of tn__beside: those of buffer i are items begin[i] to begin[i + 1] - 1. Each pair is in
- * the lists of both buffers. */
+/* Lists of constraints with other buffers: those of buffer i are items begin[i] to begin[i + 1] -
+ * 1. Each pair is in the lists of both buffers. */
 typedef struct tn__besides {
-    size_t *begin; /* [count + 1]; NULL: there are no pairs */
+    /* [count + 1], index in `items` of each buffer's list; NULL: there are no pairs */
+    size_t *begin;
     tn__beside *items;
     size_t item_count;
 } tn__besides;
@@ -74,11 +77,11 @@ typedef struct tn__prepared_bank {
     uint64_t lower_bound, capacity;
     bool has_capacity;
     uint32_t streams;
-    uint32_t needs; /* TN_PLANS_* that a planner must honour */
+    uint32_t needs; /* TN_PLANS_*: the constraints that a planner must honour */
     size_t clock_room;
     /* apart: separations; costs: reuse costs of pairs that may share bytes */
     tn__besides apart, costs;
-    tn__byte_range *reserved; /* [reserved_count], sorted and merged */
+    tn__byte_range *reserved; /* [reserved_count], the reserved ranges, sorted and merged */
     uint32_t reserved_count;
     size_t reserved_room;
     /* if it is set, the cost of a placement is the judge's value; NULL: the cost is the reuse
@@ -108,7 +111,7 @@ tn_status tn__prepared_bound(const tn__prepared_bank *prepared, tn_bank_id which
  * pin raises it. */
 tn_status tn__prepared_live_bytes(const tn__prepared_bank *prepared, uint64_t *bytes, int64_t *step,
                                   tn_error *error);
-/* Makes by_first, until and buckets from the buffers; false if memory is out. */
+/* Makes by_first, until and buckets from the buffers; false if memory is exhausted. */
 bool tn__prepared_index(tn__prepared_bank *prepared);
 /* The number of the bucket that a buffer belongs to. */
 uint32_t tn__prepared_bucket(const tn__prepared_bank *prepared, const tn_run_body *body);
@@ -127,32 +130,34 @@ typedef struct tn__call {
     double start_s;
     tn_layout layout;
     bool *planned;    /* [bank_count], whether the buffers of a bank already have their offsets */
-    tn__judge *judge; /* NULL: the objective does not need it */
+    tn__judge *judge; /* computes waits or time of placements; NULL: the objective needs neither */
     bool least_time;  /* the choice of banks is proved to be optimal */
     tn_error *error;
 } tn__call;
 
-uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which); /* UINT64_MAX: no limit */
+/* Returns the capacity within which a bank is planned; UINT64_MAX: no limit. */
+uint64_t tn__call_capacity(const tn__call *call, tn_bank_id which);
 /* Returns a tn__prepared_bank with everything set that comes from the call. */
 tn__prepared_bank tn__call_prepared(const tn__call *call, tn_bank_id which);
 /* Refuses a problem if the planner does not model a constraint in `needs`. */
 tn_status tn__call_refuse(const tn__call *call, uint32_t needs);
 
 tn_status tn__judge_create(const tn__call *call, tn__judge **judge, tn_error *error);
-void tn__judge_destroy(tn__judge *judge, const tn_context *context); /* `judge` may be NULL */
+/* does nothing if `judge` is NULL */
+void tn__judge_destroy(tn__judge *judge, const tn_context *context);
 /* The pairs of buffers that need waits if they share bytes, with the number of these waits as reuse
  * cost. A search uses them as a guide. */
 const tn_pair *tn__judge_pairs(const tn__judge *judge, size_t *count);
-/* From this call on, placements are those of this bank. */
+/* From this call on, the judge computes values of placements of this bank. */
 void tn__judge_bind(tn__judge *judge, const tn__prepared_bank *prepared);
-/* The value of the objective for the placement offset[count]. */
+/* Returns the value of the objective (waits or time) for the placement offset[count]. */
 uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset);
-/* a typical change of the value between placements */
+/* a typical difference between the judge's values of two placements */
 double tn__judge_unit(const tn__judge *judge);
 /* A lower bound of the value of every placement. must_share: in every placement, at least one pair
  * of buffers shares bytes. */
 uint64_t tn__judge_bound(tn__judge *judge, bool must_share);
-uint64_t tn__judge_units(const tn__judge *judge); /* units of work that one value costs */
+uint64_t tn__judge_units(const tn__judge *judge); /* units of work to compute one value */
 
 /* Sets layout.bank of every buffer that several banks may hold (banks.c). For banks that it had to
  * plan for the choice, it also sets the offsets and `planned`. */
@@ -165,9 +170,10 @@ struct tn_run {
     uint64_t *offset;          /* [count] */
     uint8_t *placed;           /* [count] */
     tn__placed_bucket *bucket; /* [buckets] */
-    tn__placed_entry *entries; /* [count], the entries of each bucket stored together */
-    uint32_t *order;           /* [count], scratch memory of tn__run_order */
-    uint32_t *near;            /* [count], scratch memory of tn__run_holes and tn__run_near */
+    /* [count], the placed buffers, those of each bucket next to each other */
+    tn__placed_entry *entries;
+    uint32_t *order; /* [count], scratch memory of tn__run_order */
+    uint32_t *near;  /* [count], scratch memory of tn__run_holes and tn__run_near */
     tn__blocked *blocked, *merged;
     size_t blocked_room, merged_room, hole_room;
     tn_hole *holes;

@@ -17,7 +17,7 @@ typedef struct portfolio_member {
     tn_error error;
     tn_status status;
     bool ran;
-    atomic_bool stop; /* set when a member before this one has won */
+    atomic_bool stop; /* true: a member before this one has won, so this one must end */
 } portfolio_member;
 
 typedef struct portfolio {
@@ -70,7 +70,8 @@ static void portfolio_run(portfolio *all) {
     for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }
 
-/* Copies the winner's placement into the outer run and adds up work and bounds of the members. */
+/* Copies the best placement of the members into the outer run, and adds up work and bounds of the
+ * members up to the winner. */
 static tn_status portfolio_finish(portfolio *all) {
     tn_run *outer = all->outer;
     tn_status worst = TN_E_STOPPED;
@@ -91,7 +92,8 @@ static tn_status portfolio_finish(portfolio *all) {
             outer->best_cost = member->run.best_cost;
             memcpy(outer->best, member->run.best, outer->prepared->count * sizeof *outer->best);
         }
-        if (tn__run_is_proved(&member->run)) break; /* members after the winner were stopped */
+        /* the first member with a proved result is the winner; the members after it were stopped */
+        if (tn__run_is_proved(&member->run)) break;
     }
     if (worst != TN_E_STOPPED) return worst;
     if (outer->best_peak != UINT64_MAX) return TN_OK;
@@ -147,9 +149,10 @@ tn_status tn__run_as(tn_run *run, const char *name) {
 tn_status tn__run_ask(tn_run *run, const char *name, uint64_t work_limit) {
     const tn_planner *planner = tn__planner_find(name);
     if (tn__run_is_done(run) || planner == NULL) return TN_OK;
-    if (run->best_peak != UINT64_MAX && !tn__run_goes_on(run)) return TN_OK; /* time is up */
+    /* a limit is reached, and there is a plan */
+    if (run->best_peak != UINT64_MAX && !tn__run_goes_on(run)) return TN_OK;
     tn_status status = tn__run_portfolio(run, &planner, 1, work_limit);
-    /* the planner reached its own limit without a plan */
+    /* whether the planner may have reached its own limit, `work_limit`, without a plan */
     bool own = status == TN_E_STOPPED && work_limit > 0;
     return own && tn__run_goes_on(run) ? TN_OK : status;
 }

@@ -5,11 +5,12 @@
  * possible. If there are few steps compared with the number of times, the times are marked in an
  * array of all steps, else they are sorted.
  *
- * Cost: O(n) for n pieces; the sort is O(n) per digit of 11 bits.
+ * Cost: O(n) for n pieces; the sort is O(n) per digit of 11 bits. Separations and reuse costs take
+ * O(pairs log pairs) more.
  */
 #include "plan/frame/planner_run.h"
 
-/* holds the sum of 2^30 pieces of 2^63 bytes */
+/* a type that can hold the sum of 2^30 pieces of 2^63 bytes */
 __extension__ typedef unsigned __int128 prepare_sum;
 
 /* an array of all steps is used if there are at most this many steps per time */
@@ -251,7 +252,7 @@ tn_status tn__prepare(tn__prepared_bank *p, tn_bank_id which, tn_error *error) {
     return status == TN_OK ? prepare_apart(p, which, error) : status;
 }
 
-/* --- the bound --- */
+/* --- the lower bound of a bank --- */
 
 /* Computes the largest sum of live bytes over all steps, in one sweep over all pieces. It is a
  * lower bound of the peak, and exact if no alignment costs a byte. */
@@ -260,7 +261,7 @@ tn_status tn__prepared_live_bytes(const tn__prepared_bank *p, uint64_t *bytes, i
     size_t room = (size_t)p->time_count + 1;
     prepare_sum *change = tn__alloc_array(&p->context, room, sizeof *change), live = 0, most = 0;
     if (change == NULL) return tn__no_memory(error, "the lower bound");
-    /* differences wrap modulo 2^128, so the sums are right */
+    /* a negative change wraps modulo 2^128, so the sums of changes are right */
     for (uint32_t i = 0; i < p->piece_count; i++) {
         change[p->pieces[i].first] += p->pieces[i].hi - p->pieces[i].lo;
         change[p->pieces[i].last] -= p->pieces[i].hi - p->pieces[i].lo;
@@ -291,7 +292,8 @@ tn_status tn__prepared_bound(const tn__prepared_bank *p, tn_bank_id which, uint6
     if (rest != 0) return tn__lower_bound(p->wholes, which, bytes, step, error);
     TN_TRY(tn__prepared_live_bytes(p, bytes, step, error));
     TN_TRY(tn__above_reserved(p->problem, which, bytes, error));
-    for (uint32_t i = 0; i < p->count; i++) { /* no buffer ends below its own size */
+    /* no buffer can end below its size, or below its pin plus its size */
+    for (uint32_t i = 0; i < p->count; i++) {
         uint64_t end = (p->pins[i] != TN__FREE ? p->pins[i] : 0) + p->bodies[i].size;
         if (p->bodies[i].size == 0 || end <= *bytes) continue;
         *bytes = end;

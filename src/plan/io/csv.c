@@ -100,7 +100,7 @@ typedef struct csv_reader {
     bool inclusive; /* the column `upper` is called `end`, so the last step is inclusive */
     tn_piece *pieces;
     size_t piece_room;
-    char *id; /* the row's id with a terminating NUL */
+    char *id; /* the id of the current row, with a terminating NUL */
     size_t id_room;
     int64_t *clocks; /* clocks of the row: those of all pieces' begins, then those of their ends */
     size_t clock_room;
@@ -202,8 +202,7 @@ static tn_status csv_number(csv_reader *reader, csv_column column, int64_t least
     return *value >= least ? TN_OK : csv_fail(reader, column, "is too small");
 }
 
-/* --- gaps to pieces ------------------------------------------------------------------------------
- */
+/* --- gaps of live ranges, as pieces ----------------------------------------------------------- */
 
 static bool csv_piece(csv_reader *reader, uint32_t *count, tn_piece piece) {
     if (piece.first >= piece.last || piece.lo >= piece.hi) return true;
@@ -295,8 +294,8 @@ static bool csv_clock_list(csv_text *text, int64_t *clocks, uint32_t room, uint3
     }
 }
 
-/* Determines the number of streams: that of the first list of clocks that is not empty, in any
- * row. */
+/* Determines the number of streams: the length of the first list of clocks in the file that is not
+ * empty. */
 static tn_status csv_count_streams(csv_reader *reader) {
     const size_t next = reader->rows.next;
     const uint32_t passed = reader->rows.passed;
@@ -417,7 +416,8 @@ static csv_text csv_word(csv_text *text) {
     return word;
 }
 
-/* Splits `id:cost`. An id may contain colons itself, if a cost follows the last one. */
+/* Splits `id:cost`; without a colon, the cost is 1. An id may contain colons itself, if a cost
+ * follows the last one. */
 static bool csv_split_cost(csv_text *word, int64_t *cost) {
     size_t colon = word->size;
     while (colon > 0 && word->at[colon - 1] != ':') colon--;

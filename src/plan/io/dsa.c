@@ -14,8 +14,8 @@
  * colocations, temporal exclusions, pinned allocations, and any other constraint that is not empty.
  * Reasons, metadata and the objective do not change the problem and are ignored.
  *
- * A solution is {"placements": [{"buffer": id, "pool": id, "offset": bytes}, ...]}. dsa-solver adds
- * a fingerprint of the problem to its own solutions; none is written here.
+ * A solution is {"schema_version": 1, "placements": [{"buffer": id, "pool": id, "offset": bytes},
+ * ...]}. dsa-solver adds a fingerprint of the problem to its own solutions; none is written here.
  *
  * Cost: O(bytes) expected time (ids are hashed), O(bytes) memory.
  * Source: tonibohnlein/dsa-solver, docs/structured_problem_schema_v1.md (facts, no code).

@@ -38,7 +38,7 @@ typedef struct tn__reading {
     tn_error *error;
 } tn__reading;
 
-/* Stores the offset of the next buffer; false if memory is out. */
+/* Stores the offset of the next buffer; false if memory is exhausted. */
 bool tn__reading_offset(tn__reading *reading, uint64_t offset);
 
 tn_status tn__csv_read(tn__reading *reading);

@@ -197,7 +197,8 @@ static tn_status json_add(tn__reading *reading, size_t index, tn_body *body, con
                           const json_t *pieces) {
     tn_error *error = reading->error;
     const tn_context *context = &reading->problem->context;
-    size_t count = json_array_size(pieces); /* json_array_size returns 0 for NULL */
+    /* 0 if there are no pieces: json_array_size(NULL) is 0 */
+    size_t count = json_array_size(pieces);
     tn_piece *copies = NULL;
     tn_status status = TN_OK;
     if (count > JSON_PIECES_MAX) return json_fail(reading, index, "more than 2^20 pieces");

@@ -26,7 +26,7 @@ static tn_status load_read(tn__reading *reading) {
             "contents on standard input");
 }
 
-/* Shrinks the array to exactly `count` items, because callers release it by count. */
+/* Copies the offsets to an array of exactly `count` items, because callers release it by count. */
 static tn_status load_hand_over(tn__reading *reading, uint64_t **offsets) {
     *offsets = NULL;
     if (!reading->has_offsets) return TN_OK;

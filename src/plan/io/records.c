@@ -2,9 +2,10 @@
  * 1x16x16x3.
  *
  * The columns are those of csv.c: `id`, `lower`, `upper` (if it is called `end`, it is inclusive),
- * `size`, optional `alignment`. Columns for constraints that shared objects do not support are
- * refused, not ignored. All sizes in a file have equally many extents: 2 or 3 make vectors, 4 make
- * shapes. The first row decides whether the file contains records or a problem with plain sizes.
+ * `size`, optional `alignment`. Columns for gaps, offsets, banks, ties and clocks, which shared
+ * objects do not support, are refused. All sizes in a file have equally many extents: 2 or 3 make
+ * vectors, 4 make shapes. The first row decides whether the file contains records or a problem with
+ * plain sizes.
  *
  * Cost: O(bytes).
  */
@@ -160,7 +161,7 @@ static tn_status records_hand_over(records_reader *reader, tn_object_record **re
         memcpy(own, reader->records, count * sizeof *own);
         memcpy(own_names, reader->names, count * sizeof *own_names);
     }
-    reader->count = 0; /* the caller owns the names now */
+    reader->count = 0; /* the caller owns the names now, so the reader must not release them */
     *records = own;
     *names = own_names;
     return TN_OK;

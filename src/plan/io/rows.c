@@ -72,8 +72,8 @@ static tn_status rows_field(tn__csv_rows *rows, size_t *at, tn__csv_field *field
     return TN_OK;
 }
 
-/* The separator of the fields: the first comma, semicolon or tab in the header line; if there is
- * none, blanks. */
+/* The separator of the fields: the first comma, semicolon or tab in the header line. If there is
+ * none, a blank; in a line without blanks, a comma. */
 static char rows_separator(const tn__csv_rows *rows) {
     bool blank = false;
     for (size_t at = rows->next; at < rows->size && rows->bytes[at] != '\n'; at++) {

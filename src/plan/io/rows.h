@@ -19,7 +19,7 @@ typedef struct tn__csv_rows {
     const char *bytes;
     size_t size, next;     /* next: index of the byte after the current row */
     uint32_t line, passed; /* line: number of the line at which the row begins, counted from 1 */
-    char separator;        /* 0: the header decides it */
+    char separator;        /* the character between two fields; 0: the header decides it */
     uint32_t columns;      /* number of columns of the header; 0: the header is not read yet */
     tn__arena arena;
     uint32_t count;

@@ -90,7 +90,8 @@ static void write_put_windows(tn__text *text, const tn_body *body) {
     const char *space = "";
     for (int64_t from = body->first, to; from < body->last; from = to) {
         const char *joint = "@";
-        uint64_t live = 0; /* the sum of live bytes, since pieces are disjoint */
+        /* bytes that are live from this edge on; pieces are disjoint, so their bytes add up */
+        uint64_t live = 0;
         to = write_next_edge(body, from);
         for (uint32_t i = 0; i < body->piece_count; i++)
             if (body->pieces[i].first <= from && body->pieces[i].last > from)
@@ -259,7 +260,7 @@ static void write_put_reserved(tn__text *text, write_lists *lists, const tn_layo
     for (size_t i = 0; i < problem->reserved_count; i++) {
         const tn_reserved *range = &problem->reserved[i];
         if (range->bank != bank) continue;
-        /* the reserved range begins where no buffer can extend */
+        /* skips a reserved range that begins above every possible offset */
         if (range->first > INT64_MAX) continue;
         uint64_t last = range->last < INT64_MAX ? range->last : INT64_MAX;
         tn__text_printf(text, "%s%" PRIu64 "-%" PRIu64, space, range->first, last);

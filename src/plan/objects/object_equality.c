@@ -23,7 +23,7 @@ static int equality_order(const void *a, const void *b) {
 }
 
 /* Returns a class number for each record, such that records have equal classes exactly if their
- * sizes are equal. NULL if memory is out. */
+ * sizes are equal. NULL if memory is exhausted. */
 static uint32_t *equality_classes(tn_object_run *run) {
     equality_sized *sized = tn__object_scratch(run, run->count, sizeof *sized);
     uint32_t *class = tn__object_scratch(run, run->count, sizeof *class);

@@ -93,7 +93,7 @@ static bool by_size_init(by_size_state *state) {
     if (!slot || !state->open || !state->position || !state->distance || !state->best_object ||
         !state->lives || tn__object_positions(run, state->position) != TN_OK)
         return false;
-    /* a position is below n, so slot[position + 1] exists */
+    /* counts the records of each position; a position is below n, so slot[position + 1] exists */
     for (uint32_t i = 0; i < n; i++) slot[state->position[i] + 1]++;
     for (uint32_t p = 0; p < n; p++) slot[p + 1] += slot[p];
     for (uint32_t i = 0; i < n; i++) {

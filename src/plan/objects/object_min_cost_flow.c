@@ -21,7 +21,8 @@
  */
 #include "plan/sharing/object.h"
 
-#define MIN_COST_ARCS ((size_t)1 << 23) /* number of arcs including reverse arcs: 256 MiB */
+/* limit of the arcs, including reverse arcs, which then take 256 MiB */
+#define MIN_COST_ARCS ((size_t)1 << 23)
 #define MIN_COST_FAR INT64_MAX
 
 typedef struct min_cost_arc {

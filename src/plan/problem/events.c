@@ -20,7 +20,8 @@ tn_status tn_problem_add_event(tn_problem *problem, uint64_t time, uint32_t *id,
     if (problem->event_count >= TN_EVENTS_MAX)
         TN_FAIL(error, TN_E_INVALID, "more than %u events; join events that run one after another",
                 TN_EVENTS_MAX);
-    if (tn__add_sat(problem->event_sum, time) > INT64_MAX) /* numbers in files have 63 bits */
+    /* the sum of times is limited, because numbers in files have 63 bits */
+    if (tn__add_sat(problem->event_sum, time) > INT64_MAX)
         TN_FAIL(error, TN_E_INVALID,
                 "with the time %" PRIu64 " of event %zu, the times of all events add up to more "
                 "than 2^63 - 1; use a larger unit",

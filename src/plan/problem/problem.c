@@ -69,7 +69,8 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
         (tn_bank){.name = copy, .capacity = bank->capacity, .bytes_per_s = bank->bytes_per_s};
     if (id == problem->bank_count) {
         problem->bank_count++;
-        problem->file_bank_ids = NULL; /* the file that was read does not contain the added bank */
+        /* no ids of a file, because the file that was read does not contain the added bank */
+        problem->file_bank_ids = NULL;
     }
     return TN_OK;
 }
@@ -130,8 +131,8 @@ static tn_status problem_check_pin(const tn_body *body, uint64_t alignment, tn_e
     return TN_OK;
 }
 
-/* Checks a tie: `body` names its leader as given by the caller. *delta: the sum of the distances
- * along the chain of leaders. */
+/* Checks the tie of `body`, which names its leader as given by the caller. Distances add up along
+ * the chain of leaders. */
 static tn_status problem_check_tie(const tn_problem *problem, const tn_body *body,
                                    uint64_t alignment, tn_error *error) {
     if (!(body->flags & TN_BODY_TIED)) return TN_OK;
@@ -181,7 +182,8 @@ static tn_status problem_check(const tn_problem *problem, const tn_body *body, u
 
 /* --- adding --- */
 
-/* Copies a piece into the problem's own memory. */
+/* Copies a piece into the problem's own memory. If its clocks are not known, it gets clocks that
+ * order it neither before nor after other pieces. */
 static tn_status problem_copy_piece(tn_problem *problem, const tn_piece *from, tn_piece *piece,
                                     tn_error *error) {
     uint32_t streams = problem->streams;
@@ -254,8 +256,8 @@ static bool problem_reserve(tn_problem *problem, bool tied) {
                        sizeof *problem->groups);
 }
 
-/* Replaces the leader of a buffer by the root of its chain, and the distance by that from the
- * root. */
+/* Replaces the leader of a buffer by the root of its chain, and the distance by that from the root.
+ * Adds the buffer to the group of the root. */
 static void problem_tie(tn_problem *problem, tn_body *made) {
     tn_body *root = &problem->bodies[made->leader];
     if (root->flags & TN_BODY_TIED) {

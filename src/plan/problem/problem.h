@@ -10,8 +10,8 @@
 typedef struct tn__body_group {
     tn_body_id root;
     uint32_t body_count;
-    size_t piece_count; /* number of pieces of all its buffers, as given */
-    /* size: up to the highest byte of the group; alignment: the largest one */
+    size_t piece_count; /* number of pieces of all buffers of the group, as given */
+    /* size: up to the highest byte of the group; alignment: the largest alignment of its buffers */
     uint64_t size, alignment;
 } tn__body_group;
 #define TN__NO_GROUP UINT32_MAX
@@ -35,7 +35,8 @@ struct tn_problem {
     /* [count], group of each buffer, or TN__NO_GROUP; NULL if there are no groups */
     uint32_t *group_of;
     size_t group_count, group_room, group_of_room;
-    tn_pair *separations, *reuse_costs; /* pairs of buffers as they were given */
+    /* pairs of buffers that are separated, or that pay if they share bytes, as they were given */
+    tn_pair *separations, *reuse_costs;
     tn_reserved *reserved;
     size_t separation_count, separation_room, reuse_cost_count, reuse_cost_room;
     size_t reserved_count, reserved_room;
@@ -45,11 +46,11 @@ struct tn_problem {
     /* spans with `hi` filled in; the uses of each span lie in the arena, in ascending order */
     tn_span *spans;
     size_t event_count, event_room, order_count, order_room, wait_count, wait_room;
-    /* use_count: without repetitions; use_room: with repetitions */
+    /* number of uses of all spans: use_count without repetitions, use_room with repetitions */
     size_t span_count, span_room, use_count, use_room;
     /* [count], [bank_count], in the arena: the ids in the dsa-problem-v1 file that was read; NULL:
      * the ids are the numbers of buffers and banks */
-    const int64_t *file_body_ids, *file_bank_ids; /* [count], [bank_count], in the arena */
+    const int64_t *file_body_ids, *file_bank_ids;
 };
 
 /* --- events (events.c) --- */
@@ -60,7 +61,8 @@ typedef struct tn__rows {
     uint64_t *bits;
     size_t words, room;
 } tn__rows;
-bool tn__rows_make(const tn_context *context, size_t count, tn__rows *rows); /* makes empty sets */
+/* Makes `count` empty sets. Returns false if memory is exhausted. */
+bool tn__rows_make(const tn_context *context, size_t count, tn__rows *rows);
 void tn__rows_free(const tn_context *context, tn__rows *rows);
 static inline uint64_t *tn__row(const tn__rows *rows, uint32_t event) {
     return rows->bits + event * rows->words;
@@ -113,10 +115,11 @@ tn_status tn__normal_form(const tn_piece *pieces, size_t count, uint32_t streams
  * byte and its largest alignment; it is pinned if a member is. */
 typedef struct tn__wholes {
     const tn_problem *problem;
-    tn_body *bodies;    /* [problem->group_count] */
+    tn_body *bodies;    /* [problem->group_count], each group as one buffer */
     size_t piece_count; /* number of pieces of all buffers, with each group counted as one buffer */
-    const tn_bank_id *banks; /* [count], the bank of each buffer; NULL: the buffer's own */
-    bool clash;              /* a group cannot satisfy the pins of one or two of its buffers */
+    /* [count], the bank of each buffer; NULL: the bank that the problem states */
+    const tn_bank_id *banks;
+    bool clash; /* a group cannot satisfy the pins of one or two of its buffers */
     tn_body_id clash_a, clash_b;
     tn__arena arena;
 } tn__wholes;
@@ -135,14 +138,15 @@ tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *b
  * to 2^40 does not overflow 64 bits. */
 #define TN__PLAN_HEIGHT_MAX ((uint64_t)INT64_MAX)
 
-/* Writes "buffer 7" or "buffer 7 'conv1'" into `text`, for messages. */
+/* Writes "body 7", or "'conv1'" if the buffer has a name, into `text`, for messages. */
 #define TN__BODY_TEXT_MAX 96
 const char *tn__body_text(const tn_problem *problem, tn_body_id id, char text[TN__BODY_TEXT_MAX]);
 
 /* Returns E_INFEASIBLE if two pinned buffers conflict, because then no layout exists. */
 tn_status tn__verify_pins(const tn_problem *problem, tn_error *error);
 
-uint64_t tn__traffic(const tn_body *body); /* the buffer's traffic, given or estimated; saturates */
+/* Returns the buffer's traffic in bytes, given or estimated. Saturates. */
+uint64_t tn__traffic(const tn_body *body);
 
 /* Makes an empty layout for the problem: allocates its arrays, sets them to zero, and takes over
  * the banks of the buffers. */

@@ -60,7 +60,7 @@ tn_status tn_problem_keep_apart(tn_problem *problem, tn_body_id a, tn_body_id b,
 tn_status tn_problem_add_reuse_cost(tn_problem *problem, tn_body_id a, tn_body_id b, uint64_t cost,
                                     tn_error *error) {
     TN_TRY(apart_check(problem, a, b, problem->reuse_cost_count, error));
-    if (cost > INT64_MAX) /* numbers in files have 63 bits */
+    if (cost > INT64_MAX) /* a cost is limited, because numbers in files have 63 bits */
         TN_FAIL(error, TN_E_INVALID, "the reuse cost %" PRIu64 " is above 2^63 - 1", cost);
     if (!tn__reserve(&problem->context, &problem->reuse_costs, &problem->reuse_cost_room,
                      problem->reuse_cost_count + 1, sizeof *problem->reuse_costs))

@@ -19,7 +19,8 @@
 #include "base/heap.h"
 #include "plan/problem/problem.h"
 
-__extension__ typedef unsigned __int128 bounds_sum; /* holds the sum of 2^30 pieces of 2^63 bytes */
+/* a type that can hold the sum of 2^30 pieces of 2^63 bytes */
+__extension__ typedef unsigned __int128 bounds_sum;
 
 typedef struct bounds_event {
     int64_t time;

@@ -40,7 +40,8 @@ typedef struct verify_piece { /* a piece of a buffer, at its address in the bank
 
 /* --- a set of ranks: level 0 has one bit per rank, each level above one bit per word below --- */
 
-#define VERIFY_LEVELS 6 /* 64^6 > 2^32, so six levels suffice */
+/* number of levels of a set: 64^6 > 2^32, so six suffice for all ranks */
+#define VERIFY_LEVELS 6
 
 typedef struct verify_set {
     uint64_t *level[VERIFY_LEVELS];
@@ -326,7 +327,7 @@ typedef struct verify_pieces {
 } verify_pieces;
 
 /* Radix sort of the pieces by first step; pieces of equal steps keep their order. Returns false if
- * memory is out. */
+ * memory is exhausted. */
 static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
     int64_t least = INT64_MAX, most = INT64_MIN;
     uint32_t count = pieces->count;
@@ -400,10 +401,10 @@ typedef struct verify_run {
 
 typedef struct verify_live {
     const tn_context *context;
-    /* [run_count], the `lo` that the first piece of each run had when the run was opened,
-     * ascending */
+    /* [run_count], for each run the lowest byte (`lo`) that its first piece had when the run was
+     * opened; ascending */
     uint64_t *lowest;
-    verify_run **runs; /* [run_count] */
+    verify_run **runs; /* [run_count], the runs, in order of address */
     size_t run_count, lowest_room, run_room;
 } verify_live;
 
@@ -414,7 +415,8 @@ static void verify_live_release(verify_live *live) {
     tn__free(live->context, live->runs, live->run_room * sizeof *live->runs);
 }
 
-/* Inserts an empty run at index `at`, for pieces that begin at `lowest` or above. */
+/* Inserts an empty run (a group of neighbouring pieces) at index `at`, for pieces that begin at
+ * `lowest` or above. */
 static bool verify_live_open(verify_live *live, size_t at, uint64_t lowest) {
     size_t need = live->run_count + 1;
     verify_run *made = tn__alloc(live->context, sizeof *made);
@@ -466,7 +468,8 @@ static void verify_run_close(verify_run *run, uint32_t at) {
     memmove(run->held + at, run->held + at + 1, (run->count - at) * sizeof *run->held);
 }
 
-/* Whether the nearest piece that begins below `lo` is live at `now` and ends above `lo`. */
+/* Whether the nearest live piece that begins below `lo` ends above `lo`. Removes ended pieces that
+ * reach above `lo`. */
 static bool verify_meets_below(verify_live *live, size_t at, uint64_t lo, int64_t now) {
     for (;;) {
         verify_run *run = live->runs[at];
@@ -481,7 +484,8 @@ static bool verify_meets_below(verify_live *live, size_t at, uint64_t lo, int64_
     }
 }
 
-/* Whether a piece that begins in [lo, hi) is live at `now`. */
+/* Whether a piece that begins in [lo, hi) is live at `now`. Looks in the runs from number `at` on,
+ * and removes the pieces that it finds to have ended. */
 static bool verify_meets_above(verify_live *live, size_t at, uint64_t lo, uint64_t hi,
                                int64_t now) {
     for (; at < live->run_count && live->lowest[at] < hi; at++) {
@@ -513,7 +517,7 @@ static bool verify_live_add(verify_live *live, size_t at, const verify_piece *pi
     return true;
 }
 
-/* Sweeps over time and reports the first conflict. False if memory is out. */
+/* Sweeps over time and reports the first conflict. False if memory is exhausted. */
 static bool verify_sweep(const tn_context *context, verify_piece *pieces, uint32_t count,
                          tn_conflict *found) {
     verify_live live = {.context = context};
@@ -664,8 +668,8 @@ typedef struct verify_scope {
     bool *torn;
 } verify_scope;
 
-/* Lists the pieces of all buffers that are swept. A buffer that ends beyond 64 bits is left out,
- * because it is a conflict by itself. */
+/* Lists the pieces of all buffers that are swept. Left out are groups with ties that are broken,
+ * and buffers that end beyond 64 bits: both are reported as conflicts already. */
 static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
     const tn__wholes *wholes = scope->wholes;
     const tn_problem *problem = wholes->problem;

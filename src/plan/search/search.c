@@ -41,7 +41,7 @@
 #define SEARCH_MEMORY_BITS 14u
 /* limit of the sum, over all buffers, of the slots in which each one is live */
 #define SEARCH_ENTRIES_MAX ((size_t)1 << 25)
-#define SEARCH_NEVER (UINT64_MAX / 2) /* the `earliest` start of a placed buffer */
+#define SEARCH_NEVER (UINT64_MAX / 2) /* the value of `earliest` for a placed buffer */
 /* number of buffers and slots in visited nodes, added up, after which the clock is checked */
 #define SEARCH_EFFORT 100000u
 /* limit of passes of the rule `latest` per node; fewer passes only make the rule weaker */
@@ -120,7 +120,8 @@ struct tn__search {
      * `entries` */
     uint64_t *active;
     search_watch *watches;
-    uint32_t *raised; /* list of buffers whose latest start was lowered in the current pass */
+    /* list of buffers of which the latest start was lowered in the current pass */
+    uint32_t *raised;
     search_entry *entries;
     uint32_t *where;      /* [entry_count], the index in `entries` of each pair of piece and slot */
     uint32_t *pair_first; /* [pieces], the number of the first pair of each piece */
@@ -200,7 +201,8 @@ static bool search_twins(const tn__search_input *input, uint32_t i, uint32_t k) 
            b->pin == TN__SEARCH_FREE;
 }
 
-/* Lists the buffers in each slot: counts them, then fills the lists. */
+/* Lists the buffers in each slot: counts them, then fills the lists. Returns false if they are too
+ * many, or if memory is exhausted. */
 static bool search_list_slots(tn__search *search) {
     const tn__search_input *input = search->input;
     uint32_t *first = search->slot_first, pair = 0;
@@ -270,8 +272,8 @@ tn__search *tn__search_create(const tn_context *context, const tn__search_input 
     return search;
 }
 
-/* Makes one of the stacks large enough for `need` items. If memory is out, it returns false and
- * sets search->out_of_memory, which ends the search. */
+/* Makes one of the stacks large enough for `need` items. If memory is exhausted, it returns false
+ * and sets search->out_of_memory, which ends the search. */
 static bool search_room(tn__search *search, void *stack, size_t *room, size_t need, size_t item) {
     if (need <= *room) return true;
     if (tn__reserve(&search->context, stack, room, need, item)) return true;
@@ -350,7 +352,8 @@ static uint64_t search_skipped_start(const tn__search *search, uint32_t id, uint
     uint64_t lowest = UINT64_MAX;
     for (uint32_t k = 0; k < body->conflict_count; k++) {
         uint32_t other = conflicts[k].other;
-        if (cursor + conflicts[k].below >= lowest) break; /* conflicts are sorted by `below` */
+        /* conflicts are sorted by `below`, so no further conflict gives a lower start */
+        if (cursor + conflicts[k].below >= lowest) break;
         if (search->placed[other]) continue;
         lowest =
             search_min(lowest, search_max(search->minimum[other], cursor) + conflicts[k].below);
@@ -573,7 +576,7 @@ static bool search_fills(const tn__search *search, uint32_t id, uint32_t floor) 
 
 /* Lists the buffers that may be placed next, by minimum, then by rank. If a slot without slack must
  * be filled, they are the buffers that can fill it; otherwise all buffers that the canonical order
- * allows. Returns false if memory is out. */
+ * allows. Returns false if memory is exhausted. */
 static bool search_candidates(tn__search *search, search_frame *frame, uint64_t dominated,
                               uint64_t most) {
     const uint32_t *list = search->list + frame->part.first;
@@ -635,8 +638,8 @@ static void search_withdraw(tn__search *search, uint32_t piece_id) {
 }
 
 /* Places a buffer at its minimum and raises the minima of its neighbours. Returns false if a
- * neighbour then cannot lie within the capacity, or if memory is out. search_retract undoes the
- * placement, also after a failure. */
+ * neighbour then cannot lie within the capacity, or if memory is exhausted. search_retract undoes
+ * the placement, also after a failure. */
 static bool search_place(tn__search *search, search_frame *frame, uint32_t id) {
     const tn__search_input *input = search->input;
     const tn__search_body *body = &input->bodies[id];
@@ -684,7 +687,7 @@ static void search_retract(tn__search *search, search_frame *frame) {
 
 /* Splits the unplaced buffers of a part into components, between which no buffer bridges two slots.
  * Sorts the list by component and pushes one search_part for each, the smallest first, because a
- * failure there costs least. Returns false if memory is out. */
+ * failure there costs least. Returns false if memory is exhausted. */
 static bool search_split(tn__search *search, search_frame *frame, search_part rest) {
     uint32_t *list = search->list + rest.first;
     frame->part_first = (uint32_t)search->part_count;
@@ -841,7 +844,7 @@ static tn__search_outcome search_run(tn__search *search, search_part root, uint6
     return search->out_of_memory ? TN__SEARCH_NO_MEMORY : outcome;
 }
 
-/* --- the whole --- */
+/* --- one call of the search --- */
 
 static void search_reset(tn__search *search) {
     const tn__search_input *input = search->input;

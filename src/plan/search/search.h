@@ -57,8 +57,8 @@ typedef struct tn__search_input {
 } tn__search_input;
 
 /* A static order of the buffers, given as a word of letters, which are keys, each descending (as in
- * MiniMalloc): A area, T largest total of a slot in which it is live, W time slots, Z size, L
- * start, U end, O conflicts.
+ * MiniMalloc): A area, T largest total of a slot in which it is live, W length of the live range, Z
+ * size, L start, U end, O conflicts.
  *
  * window  shuffling: a buffer may move past at most this number of next buffers; 0: none
  * seed    of the shuffling
@@ -91,7 +91,7 @@ void tn__search_sort(tn__search_conflict *conflicts, uint32_t count);
 
 typedef struct tn__search tn__search;
 
-/* Makes the state of a search, for one thread at a time; NULL if memory is out. `input` must
+/* Makes the state of a search, for one thread at a time; NULL if memory is exhausted. `input` must
  * outlive it. */
 tn__search *tn__search_create(const tn_context *context, const tn__search_input *input);
 void tn__search_destroy(tn__search *search);
@@ -135,7 +135,8 @@ typedef struct tn__clique_pair {
 typedef struct tn__cliques {
     const tn_run_body *bodies; /* [count] */
     uint32_t count;
-    const tn__clique_pair *pairs; /* [pair_count] */
+    /* [pair_count], pairs of buffers that must not share bytes, or pay for it */
+    const tn__clique_pair *pairs;
     size_t pair_count;
     uint64_t usable;   /* bytes of the memory that buffers may use */
     uint32_t attempts; /* number of sets that are tried; each is a unit of work */

@@ -25,7 +25,7 @@ typedef struct tn_object_strategy {
     const char *name;    /* the name that users type, matching [a-z0-9-]+ */
     const char *summary; /* one line for --help, without a full stop */
     const char *source;  /* paper, book or other program from which the idea comes */
-    uint32_t features;   /* TN_OBJECTS_* */
+    uint32_t features;   /* TN_OBJECTS_*: the abilities of the strategy */
     tn_status (*solve)(tn_object_run *run);
 } tn_object_strategy;
 
@@ -39,16 +39,16 @@ struct tn_object_run {
     tn_size_kind kind;
     /* which record may follow which, in the caller's numbers; NULL: any record */
     const tn_edges *reallocation;
-    /* [count], the result: the strategy gives each record the number of an object */
-    uint32_t *object; /* [count], the object of each record; UINT32_MAX: no object yet */
+    /* [count], the result: the number of each record's object; UINT32_MAX: no object yet */
+    uint32_t *object;
     /* [count], size of each object; the first object_count are in use */
     uint64_t (*size)[TN_SIZE_RANK_MAX];
     uint64_t *object_bulk; /* [count], size of each object as one number: bytes, or elements */
     uint32_t object_count;
-    /* used only by shared_objects.c and the functions below */
+    /* the following fields are used only by shared_objects.c and the functions below */
     const tn_object_strategy *strategy;
     const tn_context *context;
-    uint64_t work, work_limit; /* work_limit 0: no limit */
+    uint64_t work, work_limit; /* units of work done, and their limit; work_limit 0: no limit */
     double deadline_s;         /* value of tn__clock_s at which time is up; 0: no limit */
     tn__arena scratch;
     tn_error *error;
@@ -67,7 +67,7 @@ bool tn__object_may_follow(const tn_object_run *run, uint32_t before, uint32_t n
 /* Counts units of work; returns E_STOPPED if a limit (work, time, cancel) is reached. A unit is
  * about a thousand steps of an inner loop. */
 tn_status tn__object_work(tn_object_run *run, uint64_t units);
-/* Allocates zeroed memory that is released at the end of the run; NULL if memory is out. */
+/* Allocates zeroed memory that is released at the end of the run; NULL if memory is exhausted. */
 void *tn__object_scratch(tn_object_run *run, size_t count, size_t item);
 
 /* Runs another strategy in a run of its own, and takes over its result if it is the first or has a
@@ -102,12 +102,12 @@ bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object);
 /* The live ranges of the records in each object, in order of time; for strategies that do not visit
  * records in order of time. */
 typedef struct tn__object_lives tn__object_lives;
-/* Makes empty lists for all objects; returns NULL if memory is out. */
+/* Makes empty lists for all objects; returns NULL if memory is exhausted. */
 tn__object_lives *tn__object_lives_create(tn_object_run *run);
 /* The steps between the record's live range and the nearest one in the object; UINT64_MAX if they
  * overlap. */
 uint64_t tn__object_lives_distance(const tn__object_lives *lives, uint32_t object, uint32_t id);
-/* Adds the record's live range to the object; false if memory is out. */
+/* Adds the record's live range to the object; false if memory is exhausted. */
 bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id);
 
 /* The registry of strategies. */

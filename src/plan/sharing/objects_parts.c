@@ -13,7 +13,7 @@
 #include "base/range_tree.h"
 #include "plan/problem/problem.h"
 
-/* --- a heap on (last, object) --- */
+/* --- a heap of records, by last step, then by object --- */
 
 bool tn__object_heap_init(tn_object_run *run, tn__object_heap *heap) {
     *heap = (tn__object_heap){.items = tn__object_scratch(run, run->count, sizeof *heap->items)};
@@ -36,14 +36,14 @@ bool tn__object_heap_pop(tn__object_heap *heap, int64_t now, uint32_t *object) {
     return true;
 }
 
-/* --- lives: for each object the numbers of its records, ascending, that is, by first step --- */
+/* --- live ranges in objects: for each object the numbers of its records, ascending --- */
 
 struct tn__object_lives {
     tn_object_run *run;
     struct object_life_list {
         uint32_t *ids;
         uint32_t count, room;
-    } * lists; /* [run->count] */
+    } * lists; /* [run->count], one list for each object */
 };
 
 tn__object_lives *tn__object_lives_create(tn_object_run *run) {
@@ -92,8 +92,8 @@ bool tn__object_lives_add(tn__object_lives *lives, uint32_t object, uint32_t id)
         uint32_t *ids = tn__object_scratch(lives->run, room, sizeof *ids);
         if (ids == NULL) return false;
         if (list->count > 0) memcpy(ids, list->ids, list->count * sizeof *ids);
-        /* the shorter list stays in the arena until the run ends, which at most doubles the memory
-         * of the lists */
+        /* when a list grows, its old array stays in the arena until the run ends, which at most
+         * doubles the memory of the lists */
         list->ids = ids;
         list->room = room;
     }
@@ -148,7 +148,7 @@ static int objects_larger_first(const void *a, const void *b) {
 }
 
 /* Stores the positional maximums in `maximums` and the positions of records in `position`; either
- * may be NULL. */
+ * may be NULL. *found: the number of maximums. */
 static bool objects_measure(tn__arena *arena, const tn_object_record *records, objects_sized *sized,
                             uint32_t count, uint64_t *maximums, uint32_t *position,
                             uint32_t *found) {
@@ -243,7 +243,7 @@ static int objects_ranked_order(const void *a, const void *b) {
 }
 
 /* Ranks the slots between event times by live bytes: more bytes rank higher, and of equal slots the
- * earlier one. Returns a tree of maximums with the ranks as leaves; NULL if memory is out. */
+ * earlier one. Returns a tree of maximums with the ranks as leaves; NULL if memory is exhausted. */
 static uint64_t *objects_rank_slots(tn_object_run *run, const objects_slots *slots) {
     uint32_t n = slots->slot_count;
     objects_sized *breadth = tn__object_scratch(run, n, sizeof *breadth);
@@ -251,7 +251,7 @@ static uint64_t *objects_rank_slots(tn_object_run *run, const objects_slots *slo
     if (breadth == NULL || tree == NULL) return NULL;
     for (uint32_t i = 0; i < run->count; i++) {
         breadth[slots->first[i]].bulk += run->bulk[i];
-        /* the difference may wrap, but the sum does not */
+        /* a negative change wraps modulo 2^64, so the sum of changes is right */
         breadth[slots->last[i]].bulk -= run->bulk[i];
     }
     for (uint32_t slot = 0; slot < n; slot++) {

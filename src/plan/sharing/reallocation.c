@@ -17,7 +17,7 @@
 typedef struct reallocation_state {
     const tn_edges *uses;
     uint32_t count;
-    size_t words; /* number of words in a row */
+    size_t words; /* number of words of 64 bits in a row */
     /* [count] rows of bits: the vertices that can be reached from each vertex, without the vertex
      * itself */
     uint64_t *after;

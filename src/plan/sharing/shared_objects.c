@@ -62,8 +62,8 @@ static void objects_clear(tn_object_run *run) {
 }
 
 static uint64_t objects_total(const tn_object_run *run) {
-    /* the total is at most the sum of the sizes of all records, which was checked for overflow
-     * before */
+    /* does not overflow: the total is at most the sum of the sizes of all records, which was
+     * checked before */
     uint64_t total = 0;
     for (uint32_t i = 0; i < run->object_count; i++) total += run->object_bulk[i];
     return total;

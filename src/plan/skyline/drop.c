@@ -1,5 +1,5 @@
 /* drop.c - keeps the floor over time: the highest end of all dropped buffers in any range of steps,
- * in O(log).
+ * in O(log steps).
  *
  * The floor never falls, so "raise a range to a value" and "highest value in a range" need no lazy
  * propagation. A node of a binary tree over time keeps the value that its whole range was raised

@@ -1,5 +1,5 @@
-/* live_tree.c - a k-d tree over (first, last): each node stores the extremes of its live ranges and
- * the best rank among the unplaced ones, and is skipped if it cannot contain a better one.
+/* live_tree.c - a k-d tree over (first, last): each node stores the extremes of the live ranges of
+ * its unplaced buffers and their best rank, and is skipped if it cannot contain a better one.
  *
  * Levels are halved by first and by last in turns. Selection with random pivots finds the halves,
  * so that no input leads to a bad running time. Leaves are small arrays.
@@ -8,7 +8,7 @@
  */
 #include "plan/skyline/live_tree.h"
 
-#define LIVE_TREE_LEAF 8u       /* buffers */
+#define LIVE_TREE_LEAF 8u       /* a leaf holds fewer than twice this number of buffers */
 #define LIVE_TREE_LOOK 1000000u /* number of buffers between two checks of the clock */
 
 #define LIVE_TREE_ARRAYS(X, n, leaves)                                                             \
@@ -184,7 +184,7 @@ static bool live_tree_misses(const tn__live_tree_node *node, const tn__live_tree
 }
 
 uint32_t tn__live_tree_find(const tn__live_tree *tree, tn__live_tree_box box, uint32_t best) {
-    uint32_t stack[66], depth = 0; /* at most two entries per level of the tree */
+    uint32_t stack[66], depth = 0; /* the nodes to visit: at most two per level of the tree */
     stack[depth++] = 1;
     while (depth > 0) {
         uint32_t at = stack[--depth];

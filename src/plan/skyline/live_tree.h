@@ -53,7 +53,7 @@ typedef struct tn__live_tree_box { /* inclusive */
     uint64_t room; /* the largest size of a buffer that the query may find; 0: any size */
 } tn__live_tree_box;
 
-/* Makes the tree. False if memory is out or the run must stop. The caller calls
+/* Makes the tree. False if memory is exhausted or the run must stop. The caller calls
  * tn__live_tree_release also after a failure. Cost: O(n log n). */
 bool tn__live_tree_create(tn__live_tree *tree, const tn__live_tree_input *input);
 void tn__live_tree_release(tn__live_tree *tree);

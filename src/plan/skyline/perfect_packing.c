@@ -29,8 +29,7 @@
 /* number of levels of permitted matches (pairs, wheels, then sums of more blocks); higher levels
  * permit more */
 #define PACKING_LEVELS 7u
-/* limit of the number of blocks with equal live ranges in a sum, below the levels without a
- * limit */
+/* limit of the number of blocks with equal live ranges in a sum, at the levels with a limit */
 #define PACKING_PARTS 3u
 #define PACKING_WHEELS 1u     /* the level at which wheels of five blocks are searched */
 #define PACKING_EFFORT 20000u /* limit of the sums of block sizes that are computed, per buffer */
@@ -44,13 +43,14 @@
 /* number of sums that cost as much as placing a buffer, which is one unit of work */
 #define PACKING_UNIT 100u
 #define PACKING_LOOK 100000u /* number of sums between two checks of the clock */
-/* limit of the blocks that a repair try takes apart, without the blocks inside them */
+/* limits of the blocks that a repair try takes apart: without those inside them, and with those */
 #define PACKING_APART 3u
 #define PACKING_APART_ALL 64u
 /* in a repair try, each block to take apart after the first is the one nearest to the previous
  * block out of this number of random blocks */
 #define PACKING_NEAR 8u
-/* repair ends after this number of tries per remaining block without progress */
+/* repair ends after PACKING_STALE tries per remaining block, and PACKING_STALE_LEAST more, without
+ * progress */
 #define PACKING_STALE 4u
 #define PACKING_STALE_LEAST 100u
 #define PACKING_SKIP 8u /* during repair, one match in eight, chosen at random, is not joined */
@@ -59,12 +59,12 @@
 
 /* --- the state: steps that wait, lists at a step, the journal --- */
 
-/* several blocks of equal live ranges that end (or begin) at the current step, and the sum of their
- * sizes */
+/* one block or several of equal live ranges, which end (or begin) at the current step, and the sum
+ * of their sizes */
 typedef struct packing_sum {
     uint64_t size;
     uint32_t place, count; /* range of state->members with the blocks of the sum */
-    bool whole;            /* the sum contains all separate blocks of that live range */
+    bool whole;            /* the sum contains all separate blocks that have its live range */
 } packing_sum;
 
 /* one side of the current step: the sums of blocks that end there, or of blocks that begin there */
@@ -144,7 +144,7 @@ static void packing_wait(tn__packing *packing, uint32_t time, uint32_t level) {
 }
 
 static void packing_dirty(tn__packing *packing, uint32_t time) {
-    /* clean[time] == 0 means that the step is already in the queue of the lowest level */
+    /* the step is already in the queue of the lowest level */
     if (packing->state->clean[time] == 0) return;
     packing->state->clean[time] = 0;
     packing_wait(packing, time, 0);
@@ -325,8 +325,8 @@ static void packing_take(tn__packing *packing, packing_sum *sum, uint32_t id) {
     packing_note(packing, id);
 }
 
-/* Adds the sums of all subsets of at most `most` blocks, and the sum of all blocks, of line[from,
- * from + count). These blocks have equal live ranges. */
+/* Adds the sums of single blocks, of subsets of at most `most` blocks (within the two limits
+ * above), and of all blocks, of line[0 ... count). These blocks have equal live ranges. */
 static void packing_add_group(tn__packing *packing, packing_side *side, const tn__sort_item *line,
                               uint32_t count, uint32_t most) {
     packing_sum *sum;
@@ -350,7 +350,7 @@ static void packing_add_group(tn__packing *packing, packing_side *side, const tn
 }
 
 /* Lists the separate blocks that end (or begin) at a step in line[], sorted by their other end;
- * *count receives their number. Returns false if memory is out. */
+ * *count receives their number. Returns false if memory is exhausted. */
 static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_t *count) {
     struct tn__packing_state *state = packing->state;
     uint32_t at = ending ? state->ends[time] : state->starts[time];
@@ -366,8 +366,8 @@ static bool packing_line(tn__packing *packing, uint32_t time, bool ending, size_
     return tn__sort_items(tn__run_context(packing->run), state->line, *count);
 }
 
-/* Computes all sums of block sizes on one side of a step: of the blocks that end there, or of those
- * that begin there. Returns false if memory is out. */
+/* Computes the sums of sizes (packing_add_group) of the blocks that end at a step (`ending`), or of
+ * those that begin there. Returns false if memory is exhausted. */
 static bool packing_gather(tn__packing *packing, packing_side *side, uint32_t time, uint32_t most,
                            bool ending) {
     struct tn__packing_state *state = packing->state;
@@ -478,7 +478,7 @@ static void packing_release_sums(tn__packing *packing) {
  *   +--+-----+
  *      a  b
  */
-#define PACKING_TRIES 2000000u /* limit of blocks visited per step */
+#define PACKING_TRIES 2000000u /* limit of the blocks that the search for wheels visits per step */
 
 typedef struct packing_parts {
     uint32_t a, b, c, d, m;
@@ -711,7 +711,7 @@ tn_status tn__packing_mend(tn__packing *packing, uint64_t effort) {
     return status;
 }
 
-/* --- the whole --- */
+/* --- the functions of perfect_packing.h --- */
 
 bool tn__packing_is_full(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
@@ -719,7 +719,7 @@ bool tn__packing_is_full(tn_run *run) {
     uint64_t *load = tn__run_scratch(run, steps, sizeof *load), sum = 0, full = 0;
     uint64_t bound = tn__run_lower_bound(run);
     if (load == NULL || steps < 2) return false;
-    /* differences wrap modulo 2^64, so the sums are right */
+    /* a negative change wraps modulo 2^64, so the sums of changes are right */
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
         load[bodies[i].first] += bodies[i].size;
         load[bodies[i].last] -= bodies[i].size;

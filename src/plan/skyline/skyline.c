@@ -8,15 +8,15 @@
  *
  * The search for the first buffer in the order that is live only within [s, e) uses a tree
  * (live_tree.h). A buffer of several pieces needs a level floor below its hull, but raises only the
- * steps that its pieces cover, so that other buffers may use its gaps. If the lowest piece of a
- * buffer begins above the floor, the space between is called a cave; it is filled at once with
- * buffers that fit.
+ * steps that its pieces cover, so that other buffers may use its gaps. The space between the floor
+ * and a piece above the buffer's lowest byte is called a cave; it is filled at once with buffers
+ * that fit.
  *
  * A chain is a row of buffers in which each begins where the one before ends, from one end of the
  * segment to the other, so it leaves no gap. Chains are searched depth first, longest live ranges
- * first; a step from which the end was not reached is not tried again. In a perfect packing with
- * cuts that run from side to side and seldom share a step, this finds the rows as they were cut,
- * and thereby the packing.
+ * (or first ranks) first; a step from which the end was not reached is not tried again. In a
+ * perfect packing with cuts that run from side to side and seldom share a step, this finds the rows
+ * as they were cut, and thereby the packing.
  *
  * This is the first descent of MiniMalloc's search (least offset first, then a static order)
  * without comparing pairs of buffers.
@@ -36,7 +36,8 @@
 /* visits per buffer in all searches for chains of one plan; after that, no chains are searched */
 #define SKYLINE_LOOKS_EACH 32u
 
-__extension__ typedef unsigned __int128 skyline_area; /* holds a product of bytes and steps */
+/* a type that can hold a product of bytes and steps */
+__extension__ typedef unsigned __int128 skyline_area;
 
 struct tn__skyline {
     tn_context context;
@@ -56,8 +57,9 @@ struct tn__skyline {
     /* [step], equals dead_now if the current search has found that no chain from this step reaches
      * the end of the segment */
     uint32_t *dead, dead_now;
-    uint64_t looks;             /* number of buffers that searches for chains may still visit */
-    uint32_t *chain, *chain_at; /* [SKYLINE_CHAIN] */
+    uint64_t looks; /* number of buffers that searches for chains may still visit */
+    /* [SKYLINE_CHAIN], the buffers of the chain that is searched, and their indices in by_first */
+    uint32_t *chain, *chain_at;
     skyline_area mean_area;
     /* [step], the segment of the skyline that begins at this step: its height, and the steps at
      * which the next and the previous segment begin */
@@ -199,13 +201,13 @@ static void skyline_join_next(tn__skyline *skyline, uint32_t segment) {
 }
 
 /* Raises a segment to the height of its lower neighbour, because no unplaced buffer fits on it any
- * more. */
+ * more, or because that wastes little. */
 static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     uint32_t next = skyline->next[segment], previous = skyline->previous[segment];
     uint64_t level = UINT64_MAX;
     if (previous != TN__LIVE_TREE_NONE) level = skyline->floor[previous];
     if (next != skyline_end(skyline) && skyline->floor[next] < level) level = skyline->floor[next];
-    /* never true, because a segment over all of time can hold every buffer */
+    /* always true, because a segment over all of time can hold every buffer */
     tn_assert(level != UINT64_MAX);
     skyline->floor[segment] = level;
     skyline_sink(skyline, segment);
@@ -213,9 +215,9 @@ static void skyline_lift(tn__skyline *skyline, uint32_t segment) {
     if (previous != TN__LIVE_TREE_NONE) skyline_join_next(skyline, previous);
 }
 
-/* Raises the floor of steps [first, last), which lie within one segment, to at least `top`. `at` is
- * a segment that begins at or before `first`. Neighbours that now have equal heights are not
- * merged. Returns the segment that begins at `first`. */
+/* Raises the floor of the steps [first, last) to at least `top`. `at` is a segment that begins at
+ * or before `first`. Neighbours that now have equal heights are not merged. Returns the segment
+ * that begins at `first`. */
 static uint32_t skyline_raise(tn__skyline *skyline, uint32_t at, uint32_t first, uint32_t last,
                               uint64_t top) {
     while (skyline->next[at] <= first) at = skyline->next[at];
@@ -253,7 +255,8 @@ static void skyline_join_all(tn__skyline *skyline, uint32_t first, uint32_t last
 
 /* --- rows --- */
 
-/* Fills by_first[]: the buffers that begin at each step, in the order in which chains try them. */
+/* Fills by_first[], the buffers that begin at each step in the order in which chains try them, and
+ * marks all buffers as not placed. */
 static void skyline_reset_rows(tn__skyline *skyline, const uint32_t *order, tn__skyline_fit fit) {
     uint32_t *starts = skyline->starts, count = skyline->count;
     if (fit == TN__SKYLINE_ROWS_RANKED) {
@@ -282,8 +285,9 @@ static uint32_t skyline_unplaced(tn__skyline *skyline, uint32_t at) {
     return at;
 }
 
-/* Returns the first index in by_first of a buffer that begins at `time` and may be tried: with
- * `ranked`, the first of all, else the longest that ends by step `end`. */
+/* Returns the first index in by_first of a buffer that begins at `time` and may be tried
+ * (starts[time + 1] if there is none): with `ranked`, the first of all, else the longest that ends
+ * by step `end`. */
 static uint32_t skyline_row(const tn__skyline *skyline, uint32_t time, uint32_t end, bool ranked) {
     uint32_t low = skyline->starts[time], high = skyline->starts[time + 1];
     if (ranked) return low;
@@ -476,8 +480,8 @@ static void skyline_step(tn__skyline *skyline, tn__skyline_rule rule, skyline_fi
                 skyline_put(skyline, segment, number, filling);
         }
         if (length > 0) return;
-        /* The search for a chain was cut short because the segment is too wide. A buffer placed at
-         * its right end makes it narrower. */
+        /* The search for a chain was cut short by a limit. A buffer placed at its right end makes
+         * it narrower. */
         if (limited) {
             uint32_t end = skyline->next[segment];
             rank = tn__live_tree_find(&skyline->lives,

@@ -15,13 +15,13 @@
 typedef struct tn__skyline tn__skyline;
 
 typedef enum tn__skyline_fit {
-    TN__SKYLINE_ANY,  /* places the first buffer in the order that fits on the segment */
-    TN__SKYLINE_WALL, /* prefers buffers that begin or end where the segment does */
-    /* prefers chains (buffers end to end, from one end of the segment to the other), longest live
-     * ranges first */
+    TN__SKYLINE_ANY,  /* the first buffer in the order that fits on the segment */
+    TN__SKYLINE_WALL, /* preferably a buffer that begins or ends where the segment does */
+    /* preferably a chain (buffers end to end, from one end of the segment to the other); buffers
+     * with long live ranges are tried first */
     TN__SKYLINE_ROWS,
-    /* prefers chains (buffers end to end, from one end of the segment to the other), in the given
-     * order */
+    /* preferably a chain (buffers end to end, from one end of the segment to the other); buffers
+     * are tried in the given order */
     TN__SKYLINE_ROWS_RANKED
 } tn__skyline_fit;
 
@@ -39,7 +39,8 @@ typedef struct tn__skyline_poll {
 } tn__skyline_poll;
 
 /* Makes a skyline. All buffers must have a nonzero size and at least one piece. NULL if memory is
- * out or the input's run must stop. Cost: O(n log n); about 60 bytes per buffer. */
+ * exhausted or the input's run must stop. Cost: O(n log n); about 60 bytes per buffer and 32 per
+ * step. */
 tn__skyline *tn__skyline_create(const tn__live_tree_input *input, const tn_run_piece *pieces,
                                 uint32_t time_count);
 void tn__skyline_destroy(tn__skyline *skyline);

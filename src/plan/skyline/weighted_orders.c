@@ -13,7 +13,7 @@
 
 #include "base/range_tree.h"
 
-#define WEIGHTED_BITS 12u /* number of fractional bits */
+#define WEIGHTED_BITS 12u /* number of fractional bits of a logarithm */
 
 /* Returns log2 of `value` with WEIGHTED_BITS fractional bits, rounded down; 0 for 0. Squaring a
  * number in [1, 2) gives the next bit of its logarithm. */
@@ -33,7 +33,7 @@ static uint32_t weighted_log2(uint64_t value) {
 /* --- the load over time --- */
 
 /* Makes a tree of the highest load (live bytes at a step) of every range of steps; NULL if memory
- * is out. */
+ * is exhausted. */
 static uint64_t *weighted_load(tn_run *run) {
     const tn_run_body *bodies = tn__run_bodies(run);
     uint32_t times = tn__run_time_count(run);
@@ -42,7 +42,7 @@ static uint64_t *weighted_load(tn_run *run) {
     if (tree == NULL) return NULL;
     for (uint32_t i = 0; i < tn__run_count(run); i++) {
         const tn_run_piece *pieces = tn__run_pieces(run) + bodies[i].piece_first;
-        /* differences wrap modulo 2^64, so the sums are right */
+        /* a negative change wraps modulo 2^64, so the sums of changes are right */
         for (uint32_t k = 0; k < bodies[i].piece_count; k++) {
             load[pieces[k].first] += pieces[k].hi - pieces[k].lo;
             load[pieces[k].last] -= pieces[k].hi - pieces[k].lo;
@@ -130,23 +130,25 @@ void tn__weighted_orders_order(tn__weighted_orders *orders, const tn__order_weig
 
 tn__order_weights tn__weighted_orders_draw(uint32_t turn, tn__random *random) {
     static const tn__order_weights known[] = {
-        /* largest load first, then longest live range */
+        /* order by load, largest first; of equal loads, the longest live range first */
         {1024, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_ANY, 0}},
-        /* chains of buffers, then largest area (bytes x steps) */
+        /* order by area (bytes x steps), largest first; the skyline prefers chains of buffers */
         {512, 0, 0, 0, {TN__SKYLINE_ROWS, 3}},
         {512, 0, 0, 0, {TN__SKYLINE_ANY, 0}}, /* area */
         {800, 50 << 10, 0, 512, {TN__SKYLINE_WALL, 0}},
-        /* largest load first, then largest area (bytes x steps) */
+        /* order by load, largest first; of equal loads, the largest area (bytes x steps) first */
         {512, WEIGHTED_LOAD_ALL, 0, 0, {TN__SKYLINE_WALL, 0}},
-        {1024, 0, 0, 0, {TN__SKYLINE_WALL, 0}},    /* life */
-        {0, 0, 1 << 24, 0, {TN__SKYLINE_WALL, 0}}, /* earliest first step, then largest size */
+        {1024, 0, 0, 0, {TN__SKYLINE_WALL, 0}}, /* life */
+        /* order by first step, earliest first; of equal steps, the largest size first */
+        {0, 0, 1 << 24, 0, {TN__SKYLINE_WALL, 0}},
     };
     if (turn < sizeof known / sizeof *known) return known[turn];
     tn__order_weights weights = {.rule = {TN__SKYLINE_ANY, 0}};
-    /* weights of length and size are u and 1 - u, for random u */
+    /* the weight of the length is a random u in (0, 1], that of the size is 1 - u */
     uint32_t odds = 1 + (uint32_t)tn__random_below(random, 1024);
     weights.life = odds > 1024 ? 1024 : odds;
-    if (tn__random_below(random, 2) != 0) { /* 2^0 to 2^13 units, with a uniform exponent */
+    /* with probability 1/2, the load gets a random weight from 1 to 2^14 units */
+    if (tn__random_below(random, 2) != 0) {
         uint32_t exponent = (uint32_t)tn__random_below(random, 14);
         weights.load = (1024u << exponent) + (uint32_t)tn__random_below(random, 1024u << exponent);
     }

@@ -10,12 +10,14 @@
 typedef struct tn__order_weights {
     /* weight of log(length of the live range), 0 ... 1024; log(size) has the weight 1024 - life */
     uint32_t life;
-    /* weight of the highest load in its live range, as a fraction of the highest load of all */
+    /* weight of the load, the most live bytes at a step of the buffer's live range, as a fraction
+     * of the highest load of all buffers */
     uint32_t load;
-    /* weight of its first step as a fraction of time, 1024 per unit; negative: late buffers
-     * first */
+    /* weight of the buffer's first step, as a fraction of all time, 1024 per unit; negative: late
+     * buffers first */
     int32_t early;
-    uint32_t noise; /* random noise of up to one unit, 0 ... 1024 */
+    /* largest random amount that is added to the sum: 0 ... 1024, which is one unit */
+    uint32_t noise;
     tn__skyline_rule rule;
 } tn__order_weights;
 
@@ -29,7 +31,7 @@ typedef struct tn__weighted_orders {
 } tn__weighted_orders;
 
 /* Reads the run's buffers once, into scratch memory of the run. Cost: O(n log n). False if memory
- * is out. */
+ * is exhausted. */
 bool tn__weighted_orders_prepare(tn_run *run, const uint32_t *ids, uint32_t count,
                                  tn__weighted_orders *orders);
 /* Fills order[] with indices of `ids`, first buffer first. Equal weights with an equal state of the

@@ -527,7 +527,7 @@ static bool fuse_suits_output(const fuse_join *join, const fuse_input *input) {
 }
 
 /* Whether the buffers of inputs a and b can be merged: no member of one holds bytes of a member of
- * the other at the same step. */
+ * the other at the same step. Buffers with too many members are not merged. */
 static bool fuse_suits(const fuse_join *join, const fuse_input *a, const fuse_input *b) {
     const buffers_state *buffers = join->buffers;
     const live_range *ranges = buffers->liveness->ranges;

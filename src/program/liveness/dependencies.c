@@ -47,7 +47,8 @@ typedef struct deps_state {
     uint32_t item_count;
     uint64_t *cuts;
     uint32_t cut_count;
-    uint32_t *holder; /* [cuts] index of the item that holds the section which begins at this cut */
+    /* [cuts] index in `items` of the live range that holds the section which begins at this cut */
+    uint32_t *holder;
     uint64_t *starts; /* bits */
     size_t words, ranges;
     deps_pair *pairs;
@@ -140,7 +141,8 @@ static void deps_keep(deps_state *deps, uint32_t old, uint32_t output) {
 }
 
 /* Called when the live range `fresh` overwrites bytes of the live range `old`: records that all
- * users of these bytes, including users of views, must be over before. */
+ * users of these bytes, including users of views, must be over before. If `fresh` is a
+ * concatenation that contains `old` in its buffer, `old` becomes a view of it instead. */
 static tn_status deps_take(deps_state *deps, const deps_item *old, const deps_item *fresh) {
     const live_range *ranges = deps->occupancy->found;
     uint32_t step = ranges[fresh->range].first;
@@ -261,7 +263,8 @@ static tn_status deps_collect(deps_state *deps) {
     return TN_OK;
 }
 
-/* Uses malloc because the list outlives the context of the call. */
+/* Copies the dependencies for the caller. The list comes from calloc, because it outlives the
+ * context of the call. */
 static tn_status deps_hand_over(const deps_state *deps, tn_dependency **list, uint64_t *count) {
     const tn_instruction *instructions = tn_program_instructions(deps->occupancy->program);
     if (list != NULL) {
@@ -340,7 +343,8 @@ static bool loosen_is_asked(const tn_occupancy_options *memory, const tn_plan_op
            tn_problem_count(problem) <= LOOSEN_BODIES;
 }
 
-/* Whether buffer i is equal in both problems, except for its conflicts with other buffers. */
+/* Whether the buffers have the same sizes, alignments and flags in both problems; their conflicts
+ * may differ. */
 static bool loosen_is_same(const tn_problem *a, const tn_problem *b) {
     if (tn_problem_count(a) != tn_problem_count(b)) return false;
     for (tn_body_id id = 0; id < tn_problem_count(a); id++) {

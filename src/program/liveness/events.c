@@ -137,7 +137,8 @@ static tn_status events_add_waits(events_job *job) {
     tn_dependency *list = NULL;
     uint64_t count = 0;
     TN_TRY(tn_layout_without_reuse(problem, &apart, job->error));
-    /* live ranges of a buffer keep their distances even if they do not overlap */
+    /* gives the live ranges of one buffer the distances that they have in each layout, also if they
+     * do not overlap in time */
     for (tn_body_id id = 0; id < apart.body_count; id++) {
         const tn_body *body = tn_problem_body(problem, id);
         if (body->flags & TN_BODY_TIED) apart.offset[id] = apart.offset[body->leader] + body->delta;

@@ -66,7 +66,7 @@ typedef struct happens_maker {
     uint32_t *first;
     uint32_t *length; /* [chains] */
     size_t length_room;
-    size_t numbers, most; /* number of clock entries stored so far, and the limit for this number */
+    size_t numbers, most; /* number of clock entries stored so far, and their limit */
 } happens_maker;
 
 /* --- control flow as one event --- */
@@ -89,7 +89,7 @@ static tn_status happens_group(happens_maker *maker) {
     memcpy(regions, tn_program_regions(program), count * sizeof *regions);
     qsort(regions, count, sizeof *regions, happens_region_order);
     for (uint32_t r = 0, done = 0; r < count; r++) {
-        /* this region lies inside one that was handled, or belongs to the same operator */
+        /* skips a region that lies inside one that was handled, or belongs to the same operator */
         if (regions[r].first < done) continue;
         uint32_t own = regions[r].last;
         while (own < steps &&
@@ -151,8 +151,8 @@ static tn_status happens_change(happens_maker *maker, tn_tensor_id tensor, uint3
     return TN_OK;
 }
 
-/* Records the definition of a tensor, in the memory of a view's source or in new memory of its
- * own. */
+/* Records the definition of a tensor, in the memory of a view's source or in new memory of its own.
+ * It comes after the previous definition of the tensor and all of its readers. */
 static tn_status happens_define(happens_maker *maker, tn_tensor_id tensor, tn_tensor_id source,
                                 uint32_t step) {
     if (tensor == TN_NONE) return TN_OK;
@@ -311,8 +311,9 @@ static void happens_follow(tn__happens *made, uint32_t from, uint32_t *clock) {
     if (made->index[from] + 1 > clock[chain]) clock[chain] = made->index[from] + 1;
 }
 
-/* Returns a chain whose last step comes before `step`, preferably the chain of a direct
- * predecessor. */
+/* Returns the chain to which `step` is added: one whose last step comes before `step`, preferably
+ * the chain of a direct predecessor, else a new one. A step inside control flow (`inside`) joins
+ * the chain of the previous step. */
 static uint32_t happens_chain(const happens_maker *maker, const uint32_t *clock,
                               const uint32_t *from, uint32_t count, bool inside, uint32_t step) {
     const tn__happens *made = maker->made;

@@ -19,8 +19,8 @@ typedef struct tn__happens {
 } tn__happens;
 
 typedef enum tn__happens_by {
-    TN__BY_GRAPH,  /* orders only reads and writes that access common data */
-    TN__BY_STREAMS /* orders, in addition, the instructions of each stream of the program */
+    TN__BY_GRAPH,  /* only instructions that access common data are ordered */
+    TN__BY_STREAMS /* in addition, the instructions of each stream are ordered */
 } tn__happens_by;
 
 /* tn__happens_create returns E_UNSUPPORTED if the clocks need more than `most` numbers of four

@@ -152,14 +152,14 @@ static uint32_t sweep_close(holders_sweep *sweep, uint32_t now) {
 /* Adds the bytes of the live windows to steps [from, to). */
 static void sweep_add(holders_sweep *sweep, uint32_t from, uint32_t to) {
     uint64_t top = 0;
-    /* a program without steps may still have static memory */
+    /* does nothing in a program without steps, which may still have static memory */
     if (from >= sweep->step_count) return;
     for (uint32_t i = 0; i < sweep->open_count; i++) {
         const range_window *window = &sweep->windows[sweep->open[i]];
         uint64_t bytes = window_take(window, &top);
         tn_kind kind = tn__occupancy_kind(sweep->occupancy, window->range);
         sweep->live[from][kind] += bytes;
-        /* the difference may wrap around below 0; adding it up gives the right sum */
+        /* a negative change wraps, so the sums of changes are right */
         if (to < sweep->step_count) sweep->live[to][kind] -= bytes;
     }
 }

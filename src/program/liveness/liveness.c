@@ -145,8 +145,8 @@ static tn_status liveness_use(liveness_walk *walk, tn_tensor_id tensor, tn_op_id
 
 /* --- views: recorded here, decided in buffers.c --- */
 
-/* Records the live range in which `output` of an operator may lie, and its offset. A view of a
- * static tensor is static. */
+/* Records the live range in which `output` of an operator may lie, and its offset. Records nothing
+ * if the source is not live, because it is static. */
 static void liveness_note_view(liveness_state *liveness, tn_op_id op, uint32_t output,
                                tn_view view) {
     tn_tensor_id tensor = tn_graph_op(liveness->graph, op)->outputs[output];
@@ -217,7 +217,7 @@ static bool liveness_gathers(const liveness_state *liveness, tn_op_id op, tn_ten
 }
 
 /* Called when a region begins: its operator reads its inputs, and the live ranges of formal inputs
- * and of a loop's gathered outputs begin. */
+ * and of a loop's gathered outputs begin, unless an earlier region of the loop has begun them. */
 static tn_status liveness_enter(liveness_walk *walk, const tn_region *region) {
     liveness_state *liveness = walk->liveness;
     const tn_op *op = tn_graph_op(liveness->graph, region->op);
@@ -282,7 +282,8 @@ static tn_status liveness_own(liveness_walk *walk, tn_op_id id, uint32_t step) {
         uint32_t before = liveness->latest[tensor];
         if (liveness_gathers(liveness, id, tensor)) {
             TN_TRY(
-                /* the output has been gathering slices since the first step */
+                /* the output is live already, because it has gathered slices since the first
+                 * step */
                 tn__liveness_need(liveness, before, step));
             continue;
         }
@@ -413,8 +414,8 @@ static tn_status liveness_walk_all(liveness_walk *walk) {
     return TN_OK;
 }
 
-/* Opens the live range of a tensor that is fetched from a file: from its FETCH to its release, in
- * the form that its block has in the file. */
+/* Finds the tensors that a FETCH reads from a file, and the bytes of each in the form that its
+ * block has in the file. They no longer count as static. */
 static tn_status liveness_fetched(liveness_state *liveness) {
     const tn_instruction *list = tn_program_instructions(liveness->program);
     uint32_t tensors = tn_graph_tensor_count(liveness->graph),
@@ -426,7 +427,7 @@ static tn_status liveness_fetched(liveness_state *liveness) {
                 tn__arena_array(&liveness->scratch, tensors, sizeof *liveness->fetched);
             if (liveness->fetched == NULL) return tn__no_memory(liveness->error, "lives");
             memset(liveness->fetched, 0xff,
-                   tensors * sizeof *liveness->fetched); /* TN_SIZE_UNKNOWN */
+                   tensors * sizeof *liveness->fetched); /* all values become TN_SIZE_UNKNOWN */
         }
         liveness->fetched[list[s].tensor] = tn_graph_tensor(liveness->graph, list[s].tensor)->bytes;
         liveness->is_static[list[s].tensor] = 0;

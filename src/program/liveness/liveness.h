@@ -9,10 +9,11 @@
 
 /* A live range under construction. Live ranges are numbered in the order of their definition. */
 typedef struct live_range {
-    /* the tensor of the live range; TN_NONE: it is scratch memory of an operator */
+    /* the tensor of the live range; TN_NONE: the live range is scratch memory of an operator */
     tn_tensor_id tensor;
     tn_op_id op;
-    /* which output of operator `op` it is; RANGE_NONE: it is no output of an operator */
+    /* index of the live range's tensor among the outputs of operator `op`; RANGE_NONE: it is no
+     * output of an operator */
     uint32_t output;
     uint32_t first, last;
     /* number of reads; a read that a loop repeats in its next iteration counts once */

@@ -23,7 +23,7 @@ typedef struct choose_work {
     tn_order_task task;
     const char *name;
     const tn_context *context;
-    choose_candidate *candidates; /* [tn_order_count()] */
+    choose_candidate *candidates; /* [tn_order_count()], the candidates */
     uint32_t count;
     uint32_t *rank;
     uint64_t *inner;

@@ -20,7 +20,8 @@
 #include "program/order/order.h"
 
 #define CUT_INFINITE (UINT64_MAX / 4)
-#define CUT_ARCS_MAX 100000000u /* limit: a network with more arcs would itself take gigabytes */
+/* limit of the arcs of a network: with more, the network would take gigabytes */
+#define CUT_ARCS_MAX 100000000u
 
 enum { CUT_FREE, CUT_INSIDE, CUT_OUTSIDE };
 
@@ -30,7 +31,9 @@ typedef struct cut_network {
     /* [vertices] first arc of each vertex. Vertices are nodes, items, source and sink. */
     uint32_t *head;
     uint32_t *level, *current, *queue;
-    uint32_t *to, *next; /* [arcs]; arc ^ 1 is its reverse */
+    /* [arcs] the vertex to which the arc leads, and the next arc that leaves the same vertex. Arcs
+     * k and k ^ 1 are each other's reverse */
+    uint32_t *to, *next;
     uint64_t *room;
     uint32_t arc_count, arc_room, vertex_count, source, sink;
     uint64_t base; /* bytes that every cut of this network contains */

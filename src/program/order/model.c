@@ -24,11 +24,12 @@
 typedef struct order_tensor {
     tn_tensor_id id;
     uint32_t maker; /* the node that makes the tensor, or ORDER_NONE */
-    uint32_t root;  /* the tensor that owns its memory: itself, or the source of the view */
+    /* the tensor that owns the memory: the tensor itself, or the source of the view */
+    uint32_t root;
     uint64_t delta, lo, hi, bytes;
     bool fixed; /* the tensor has no item, because it is static or comes from outside the block */
     bool whole, kept, there;
-    uint32_t first_item, last_item; /* range of the items that hold its bytes */
+    uint32_t first_item, last_item; /* range of the items that hold the tensor's bytes */
 } order_tensor;
 
 typedef struct order_pair {
@@ -374,12 +375,14 @@ static uint32_t items_part(const uint64_t *cuts, uint32_t count, uint64_t at) {
     return low;
 }
 
-/* Makes the items of one root. Padding after the tensor belongs to the last item. */
+/* Makes the items of one root, and finds those of each member. Padding after the tensor belongs to
+ * the last item. */
 static void items_make(order_build *build, const order_pair *members, uint32_t count,
                        uint64_t *cuts) {
     tn__order_model *model = build->model;
     const order_tensor *root = &build->tensors[members[0].a];
-    /* on overflow the item gets the maximum size, and computing `largest` reports the error */
+    /* if rounding up overflows, the item gets the maximum size, and computing `largest` reports the
+     * error */
     uint64_t aligned = UINT64_MAX;
     bool split = items_splits(build, count);
     if (root->bytes == 0) return;
@@ -504,7 +507,7 @@ static tn_status order_find_items(order_build *build) {
         bool exists = !tensor->fixed && (tensor->maker != ORDER_NONE || tensor->there);
         status = order_add(build, &members, tensor->root, i);
         if (status == TN_OK && tensor->root == i && exists)
-            /* wraps: a maker of ORDER_NONE becomes 0, which comes first */
+            /* sorts by maker; ORDER_NONE + 1 wraps to 0, so roots without a maker come first */
             status = order_add(build, &roots, tensor->maker + 1, i);
     }
     order_normalise(&roots);

@@ -32,7 +32,7 @@ typedef struct tn__order_item {
 /* A node may write `bytes` of an output over items [first .. last), as their last user. */
 typedef struct tn__order_take {
     uint64_t bytes;
-    /* takes of one output are adjacent in the list; at most one of them is counted */
+    /* all takes of one output are adjacent in the list; at most one of them is counted */
     uint32_t output;
     uint32_t first, last;
 } tn__order_take;
@@ -45,7 +45,8 @@ typedef struct tn__order_model {
     const tn_op_id *ops;
     /* [count] bytes that are live only during the node's own step, such as scratch memory */
     uint64_t *scratch;
-    tn__order_item *items; /* sorted by maker; items that existed before the block come first */
+    /* the items, sorted by maker; items that existed before the block come first */
+    tn__order_item *items;
     uint32_t *users;
     uint32_t *made_at; /* [count + 1] items[made_at[p] .. made_at[p + 1]) are made by p */
     /* [count + 1] used[used_at[p] .. used_at[p + 1]) are the items that node p uses */
@@ -102,8 +103,9 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
 void tn__order_early(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit);
 /* The reverse of tn__order_early: moves steps back that make at least the bytes they free. */
 void tn__order_late(tn__order_walk *walk, uint32_t *order, uint32_t *spare, uint64_t limit);
-/* Writes an order that always runs the cheapest ready node next: nodes that free at least what they
- * make first, then the node with the least growth. */
+/* Writes an order that first runs all ready nodes that free at least what they make and cost at
+ * most `limit`, then the ready node with the least cost (live bytes), and so on. Returns false if
+ * memory is exhausted. */
 bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit);
 
 /* walk.c: writes an order that merges the paths ahead of ready nodes, cut into segments of a hill
@@ -132,8 +134,8 @@ typedef struct tn__order_result {
  * after `limit` states or `work` visited steps. Errors: E_NO_MEMORY. */
 tn_status tn__order_exact(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
                           uint64_t limit, uint64_t work, tn_error *error);
-/* Beam search: keeps the best `width` states per step, all below the peak of `order`. It ends after
- * `work` visited steps. */
+/* Beam search: keeps the best `width` states per step, all below the peak of `order`. A better
+ * order replaces order[]. The search ends after `work` visited steps. */
 tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
                          uint32_t width, uint64_t work, tn_error *error);
 /* The average number of nodes that are ready at a step of this order: a measure of the graph's

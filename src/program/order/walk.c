@@ -52,7 +52,8 @@ void tn__order_walk_reset(tn__order_walk *walk) {
 static uint64_t walk_saved(const tn__order_walk *walk, uint32_t node, uint32_t last) {
     const tn__order_model *model = walk->model;
     uint64_t saved = 0;
-    uint32_t done = ORDER_NONE; /* the output for which a take is already counted */
+    /* the output that was counted last: of its takes (items that it may overwrite), one counts */
+    uint32_t done = ORDER_NONE;
     for (uint32_t t = model->take_at[node]; t < model->take_at[node + 1]; t++) {
         const tn__order_take *take = &model->takes[t];
         if (take->output == done) continue;
@@ -130,7 +131,8 @@ uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *
  * only its cost exceeded the limit, when bytes are freed. */
 typedef struct walk_queue {
     uint32_t *nodes; /* [count] stack of nodes to visit; each node is on it at most once */
-    /* [count] nodes that are free but cost more than the limit, until bytes are freed */
+    /* [count] nodes that release at least the bytes they make, but cost more than the limit; they
+     * wait until bytes are freed */
     uint32_t *blocked;
     uint8_t *listed; /* [count] the node is in `nodes` or `blocked` */
     uint32_t count, blocked_count;
@@ -178,8 +180,9 @@ static void walk_advance(tn__order_walk *walk, uint32_t node, walk_queue *queue)
     }
 }
 
-/* Runs free nodes (which release at least the bytes they make) as long as there are any; returns
- * their number. */
+/* Runs nodes that release at least the bytes they make and cost at most `limit`, as long as there
+ * are any, and writes them into order[] from index `at` on. Returns the index after the last
+ * one. */
 static uint32_t walk_close(tn__order_walk *walk, walk_queue *queue, uint32_t *order, uint32_t at,
                            uint64_t limit) {
     while (queue->count > 0) {
@@ -313,8 +316,8 @@ typedef struct walk_ready {
     uint32_t count;
 } walk_ready;
 
-/* Returns the index of the cheapest ready node in the list. Removes nodes that have run in the
- * meantime from the list. */
+/* Returns the index in the list of the cheapest ready node; at most the first WALK_LOOK ready nodes
+ * are compared. Removes nodes that have run in the meantime from the list. */
 static uint32_t walk_cheapest(const tn__order_walk *walk, walk_ready *ready) {
     uint32_t best = ORDER_NONE, kept = 0, looked = 0;
     uint64_t best_cost = 0;
@@ -391,7 +394,7 @@ bool tn__order_greedy(tn__order_walk *walk, uint32_t *order, uint64_t limit) {
  * SIAM J. Alg. Disc. Meth. 8(3), 1987.
  */
 
-/* steps that a path ahead visits; later steps are visited when these have run */
+/* limit of the steps that a path ahead visits; later steps are visited when these have run */
 #define SEGMENT_AHEAD 32u
 /* number of ready nodes for which the path ahead is visited, if the work limit allows it */
 #define SEGMENT_LOOK 64u
@@ -430,8 +433,8 @@ static void segment_enable(segment_run *run, uint32_t node) {
             run->fresh[run->fresh_count++] = model->after[k];
 }
 
-/* Returns the cheapest node that became ready through the steps of the path ahead; ORDER_NONE if no
- * node did. */
+/* Removes and returns the cheapest of the nodes that became ready through the steps of the path
+ * ahead; ORDER_NONE if there is none. */
 static uint32_t segment_next(segment_run *run) {
     uint32_t best = ORDER_NONE;
     uint64_t least = UINT64_MAX;
@@ -499,7 +502,7 @@ static bool segment_is_better(const segment *a, const segment *b) {
 bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work) {
     const tn__order_model *model = walk->model;
     segment_run run = {.walk = walk, .model = model};
-    /* steps of the paths ahead that may be visited per step of the order */
+    /* number of steps of paths ahead that may be visited for each step of the order */
     uint64_t each = work / ((uint64_t)model->count + 1);
     uint32_t ahead = each >= 256 ? SEGMENT_AHEAD : 8;
     uint32_t look = (uint32_t)(each / ahead < 4              ? 4

@@ -25,7 +25,8 @@
  */
 #include "program/order/order.h"
 
-/* keeps differences within int64; arcs of infinite capacity are larger */
+/* limit of the sum of all bytes: differences then fit into int64, and arcs of infinite capacity are
+ * larger */
 #define MEMORY_BYTES_MAX (UINT64_MAX / 8)
 /* number of moves (of the nodes of a cut) in a row that may bring no improvement */
 #define MEMORY_PATIENCE 20u
@@ -96,8 +97,8 @@ static void memory_settle(memory_state *memory) {
 }
 
 /* Computes the minimum cut of the worst step, and moves the nodes that should run before that step
- * to the front of the current order. Returns false if this changes nothing or the work limit is
- * reached. */
+ * to the front of the current order. Returns false if memory or the work limit runs out, or if the
+ * cut proves that the best order is optimal. */
 static bool memory_move(memory_state *memory, bool largest) {
     uint32_t node = memory->order[memory_worst(memory)];
     uint64_t bound;
@@ -155,8 +156,8 @@ static void memory_raise(memory_state *memory, uint32_t node) {
         memory->bound = bound;
 }
 
-/* Computes a first bound from the cuts of the worst step and of the node that needs the most
- * bytes. */
+/* Begins with the file's order. Computes a first bound from the cuts of its worst step and of the
+ * node that needs the most bytes. */
 static void memory_first_bound(memory_state *memory) {
     uint32_t most = 0;
     memory_file_order(memory);

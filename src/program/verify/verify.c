@@ -328,8 +328,8 @@ static tn_status regions_inside(const verify_state *verify, uint32_t step) {
     return TN_OK;
 }
 
-/* Checks that control flow is nested and complete, and that each region ends in its operator's
- * APPLY. */
+/* Checks that control flow is nested and complete, and that the regions of each operator are
+ * followed by its APPLY. */
 static tn_status verify_regions(verify_state *verify) {
     tn__arena *arena = &verify->arena;
     uint32_t ops = tn_graph_op_count(verify->graph), regions = verify->region_count;

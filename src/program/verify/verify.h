@@ -42,7 +42,7 @@ typedef struct verify_state {
     /* [steps] the step that gives the signal for which this step waits, or VERIFY_NONE */
     uint32_t *waited;
     uint32_t stream_count;
-    /* verify_walk.c */
+    /* the following field is used only by verify_walk.c */
     /* [steps] for a GATHER of a tensor of which only one part is on this rank: the number of parts;
      * otherwise 0 */
     uint32_t *brings;

@@ -16,7 +16,7 @@
 typedef struct message {
     /* true: a call of a group of ranks (a collective); false: a message from one rank to another */
     bool group;
-    uint32_t a, b; /* sender and receiver of a message; group of a collective, and 0 */
+    uint32_t a, b; /* of a message: sender and receiver; of a collective: the group, and 0 */
     uint32_t tag;  /* tag of a message */
     /* for a message: 0 if it is sent, 1 if it is received; for a collective: the rank */
     uint32_t side;
@@ -79,7 +79,8 @@ tn_status tn__verify_messages(verify_state *verify) {
     if (count == 0) return TN_OK;
     message *list = tn__arena_array(&verify->arena, count, sizeof *list);
     if (list == NULL) return tn__verify_no_memory(verify);
-    /* a number that no other rank has, if there is only one program */
+    /* if there is only one program, its rank is unknown: a number is taken that no other rank
+     * has */
     uint32_t self = verify->rank != VERIFY_NONE ? verify->rank : UINT32_MAX - 1;
     message_collect(verify, self, list, &found);
     qsort(list, count, sizeof *list, message_order);
@@ -97,7 +98,7 @@ tn_status tn__verify_messages(verify_state *verify) {
 /* --- matching --- */
 
 typedef struct ranks_state {
-    verify_state *ranks; /* [count] one per rank; each has passed the check of its own program */
+    verify_state *ranks; /* [count] the checks of the ranks, each of which has passed alone */
     uint32_t count;
     tn_error *error;
     tn__arena *arena;
@@ -300,8 +301,8 @@ static void play_link(play_state *play, uint32_t rank) {
     }
 }
 
-/* Reports a deadlock: the first two instructions that have arrived and still wait for other
- * ranks. */
+/* Reports a deadlock, if there is one: the first two instructions that have arrived and still wait
+ * for other ranks. */
 static tn_status play_stuck(const play_state *play) {
     const ranks_state *all = play->all;
     const message *stuck[2] = {NULL, NULL};

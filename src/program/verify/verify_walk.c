@@ -285,7 +285,7 @@ static tn_status walk_release(walk_state *walk, tn_tensor_id tensor, uint32_t st
 
 /* --- operators --- */
 
-/* Whether an operator may run a second time in this form. */
+/* Checks that an operator may run a second time in this form. */
 static tn_status walk_may_repeat(const walk_state *walk, const tn_op_form *form, tn_op_id id,
                                  uint32_t step) {
     const verify_state *verify = walk->verify;
@@ -669,8 +669,8 @@ static void copies_stored(walk_state *walk) {
         const tn_instruction *it = &verify->instructions[step];
         if (tn_opcode_facts_of(it->opcode)->link != TN_LINK_FROM_STORAGE) continue;
         walk_tensor *tensor = &walk->tensors[it->tensor];
-        /* the tensor is marked already, or not static; the walk refuses a FETCH of a tensor that is
-         * not static */
+        /* skips tensors that are marked already or not static; the walk refuses a FETCH of a tensor
+         * that is not static */
         if (!tensor->here) continue;
         tensor->stored = true;
         tensor->here = tensor->known = false;
@@ -724,7 +724,7 @@ static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) 
     const walk_tensor *tensor = facts->link == TN_LINK_NONE ? NULL : &walk->tensors[it->tensor];
     if (facts->link == TN_LINK_FROM_HOST && tensor->known &&
         walk->memories[tensor->memory].changes == tensor->born)
-        *contents = tensor->contents; /* the copy does not change the tensor's contents */
+        *contents = tensor->contents; /* the copy has the contents that the tensor had */
     if (facts->link == TN_LINK_FROM_STORAGE) return copies_fetch(walk, step, contents);
     if (facts->link == TN_LINK_FROM_PEER && walk->forms != NULL)
         walk->forms[it->tensor].received = *contents = ++walk->contents;

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-/* --- a micro-batch on one rank ---------------------------------------------------------------- */
+/* --- the work of a micro-batch on one rank ---------------------------------------------------- */
 
 /* The work of a micro-batch on one tensor-parallel rank: layers, embedding and loss.
  *
@@ -155,7 +155,7 @@ static tn__cluster_parts cluster_parts_make(const tn_cluster *cluster, const tn_
     return parts;
 }
 
-/* --- micro-batches through stages ------------------------------------------------------------- */
+/* --- the passage of micro-batches through the stages ------------------------------------------ */
 
 /* Simulates micro-batches that pass through the stages of a pipeline in the order 1F1B, with
  * interleaved stages or not.
@@ -268,7 +268,7 @@ tn_status tn__schedule_run(const tn__schedule_job *job, double *seconds, tn_erro
     return status;
 }
 
-/* --- an iteration ----------------------------------------------------------------------------- */
+/* --- the time of an iteration ----------------------------------------------------------------- */
 
 #define CLUSTER_PASSES (UINT64_C(1) << 22) /* largest number of passes that are simulated */
 
@@ -458,7 +458,7 @@ tn_status tn_cluster_time_make(const tn_cluster *cluster, const tn_large *large,
     return status;
 }
 
-/* --- the fastest division --------------------------------------------------------------------- */
+/* --- searching the fastest division ----------------------------------------------------------- */
 
 /* Finds the division of a transformer among devices that takes the least time.
  *

@@ -65,7 +65,7 @@ void tn__phases_of(const tn_program *program, uint8_t *phases) {
     }
 }
 
-/* --- one estimate ----------------------------------------------------------------------------- */
+/* --- the state of one estimate ---------------------------------------------------------------- */
 
 /* a buffer of the problem, with its live range under the policies (tn_estimate_options) */
 typedef struct estimate_body {
@@ -82,11 +82,11 @@ typedef struct estimator {
     const tn_problem *problem;
     tn_estimate_options options;
     tn_error *error;
-    tn__arena arena; /* owner of all arrays below */
+    tn__arena arena; /* the arena that owns all arrays below */
     uint32_t steps, body_count, static_count;
     uint8_t *phase; /* [steps] the tn_phase of each step in the first run */
     estimate_body *bodies;
-    tn_static_block *statics;      /* [static_count] */
+    tn_static_block *statics;      /* [static_count] the blocks of static memory */
     uint64_t fixed[TN_PART_COUNT]; /* requested bytes of static memory, by category */
     uint64_t loaded;               /* aligned bytes of all static memory */
     bool inside; /* true if static memory is in the arena, as buffers of the problem */
@@ -100,7 +100,7 @@ static tn_part estimate_part_of(tn_kind kind);
 static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
                           const uint64_t part[TN_PART_COUNT], uint32_t step, uint32_t run);
 
-/* --- a pool ----------------------------------------------------------------------------------- */
+/* --- simulating a pool ------------------------------------------------------------------------ */
 
 /* Simulates a pool with the requests of a program, to find the bytes that a run would reserve.
  *
@@ -243,7 +243,7 @@ static tn_status estimate_serve(estimator *it) {
     return status;
 }
 
-/* --- the estimate ----------------------------------------------------------------------------- */
+/* --- categories and phases of memory ---------------------------------------------------------- */
 
 #define ESTIMATE_ALIGNMENT 64u /* alignment of static blocks, as in the engine */
 
@@ -295,7 +295,7 @@ static void estimate_seen(estimator *it, tn_phase phase, uint64_t total,
     made->peak_run = run;
 }
 
-/* --- static memory --- */
+/* --- finding static memory --- */
 
 /* Collects the static memory that is in the arena, as buffers of the occupancy. */
 static tn_status estimate_inside(estimator *it) {
@@ -344,7 +344,7 @@ static tn_status estimate_statics(estimator *it) {
     return TN_OK;
 }
 
-/* --- bodies under the policies --- */
+/* --- live ranges of buffers under the policies --- */
 
 static tn_status estimate_bodies(estimator *it) {
     const tn_life *lives = tn_occupancy_lives(it->occupancy);
@@ -370,7 +370,7 @@ static tn_status estimate_bodies(estimator *it) {
     return TN_OK;
 }
 
-/* --- the planned arena --- */
+/* --- planning the arena --- */
 
 static bool estimate_keeps_lives(const estimator *it) {
     return it->options.alloc == TN_ALLOC_ON_DEMAND && it->options.release == TN_RELEASE_ON_DEATH;
@@ -467,7 +467,7 @@ static tn_status estimate_plan(estimator *it) {
     return TN_OK;
 }
 
-/* --- all of it --- */
+/* --- the estimate as a whole --- */
 
 static tn_status estimate_make(estimator *it) {
     const tn_instruction *instructions = tn_program_instructions(it->program);

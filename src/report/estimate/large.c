@@ -369,7 +369,8 @@ static uint64_t large_flight(const tn_large *it, uint32_t stage) {
     uint64_t behind = it->pipeline - stage - 1, pieces = it->interleave;
     uint64_t rounds = tn__mul_sat(it->batch / it->data / it->micro, pieces);
     uint64_t flight = pieces == 1 ? behind + 1 : 2 * behind + (pieces - 1) * it->pipeline + 1;
-    return flight < rounds ? flight : rounds; /* not more pieces than the micro-batches have */
+    /* at most as many pieces as all micro-batches of a step have */
+    return flight < rounds ? flight : rounds;
 }
 
 /* Computes the bytes of `layers` layers, which include every micro-batch in flight. *kept are

@@ -23,7 +23,7 @@
  * reproduced */
 #define MEASURE_PLAN_WORK 200000u
 
-/* --- the model --- */
+/* --- opening the model --- */
 
 static tn_status source_scratch(export_source *source, const tn_export_options *asked,
                                 tn_error *error) {
@@ -113,7 +113,7 @@ tn_status tn__export_beside(const export_source *source, const char *output, tn_
             source->path);
 }
 
-/* --- tensors at the peak --- */
+/* --- finding the tensors at the peak --- */
 
 static void measure_binding(const tn_occupancy *occupancy, export_candidate *to) {
     const tn_graph *graph = tn_program_graph(tn_occupancy_program(occupancy));
@@ -243,7 +243,7 @@ static void measure_work(const export_source *source, const export_split *split,
     to->work = whole > 0 ? extra / (double)whole : extra > 0 ? HUGE_VAL : 0;
 }
 
-/* --- all of it --- */
+/* --- making and measuring a candidate --- */
 
 static bool measure_same_list(const tn_graph *a, const tn_tensor_id *x, uint32_t x_count,
                               const tn_graph *b, const tn_tensor_id *y, uint32_t y_count) {

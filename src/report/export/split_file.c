@@ -113,8 +113,8 @@ static tn_status file_add(file_state *state, tn_split_choice *choice) {
     return TN_OK;
 }
 
-/* Adds the answers of the search for less and less memory. `weight` is the weight of persistent
- * bytes. */
+/* Adds the answers of the search for less and less memory. A persistent byte counts as `weight`
+ * operations. */
 static tn_status file_walk(file_state *state, double weight) {
     uint64_t live = tn_split_whole(state->search);
     while (live > 0 && state->count < FILE_CANDIDATES) {
@@ -133,7 +133,8 @@ static tn_status file_walk(file_state *state, double weight) {
     return TN_OK;
 }
 
-/* Searches several times, with weights of persistent bytes from 0 to far above that of work. */
+/* Searches several times. Each time a persistent byte counts as another number of operations, from
+ * 0 to far more than the model has per byte. */
 static tn_status file_candidates(file_state *state) {
     double even =
         state->whole.bytes > 0 ? (double)state->whole.flops / (double)state->whole.bytes : 0;

@@ -101,7 +101,7 @@ static void proto_copy(tn__text *to, tn__span raw) {
     tn__text_add(to, (const char *)raw.bytes, raw.size);
 }
 
-/* --- the file --------------------------------------------------------------------------------- */
+/* --- the state of the new file ---------------------------------------------------------------- */
 
 typedef struct onnx_image {
     const export_split *split;
@@ -159,7 +159,7 @@ static tn_status onnx_name(onnx_image *image, tn_tensor_id id, const char **name
     return TN_OK;
 }
 
-/* --- parts of nodes --- */
+/* --- writing parts of nodes --- */
 
 static void onnx_put_ints(tn__text *to, const char *name, const int64_t *ints, uint32_t count,
                           bool list) {
@@ -377,7 +377,7 @@ static tn_status onnx_put_region(onnx_image *image, tn_op_id last, tn__text *gra
     return TN_OK;
 }
 
-/* --- the graph --- */
+/* --- writing the graph --- */
 
 /* Returns the operator of split->whole that a node of the file stands for. It is found by the first
  * output of the node that has a name. */
@@ -521,7 +521,7 @@ static tn_status onnx_put_graph(onnx_image *image, tn__span from, tn__text *grap
     return graph->failed ? onnx_no_memory(image) : TN_OK;
 }
 
-/* --- the model --- */
+/* --- writing the model --- */
 
 static tn_status onnx_begin(onnx_image *image) {
     const tn_graph *whole = image->split->whole;

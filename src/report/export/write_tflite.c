@@ -54,7 +54,7 @@ typedef struct tflite_image {
     uint32_t *number; /* [tensors of split->whole] number of the tensor in the file, or TN_NONE */
     /* [tensors of the split graph] number of the tensor in the new file, or TN_NONE */
     uint32_t *index;
-    tflite_new *made; /* [tensor_count] */
+    tflite_new *made; /* [tensor_count] the tensors of the new file, by number */
     uint32_t tensor_count;
     tflite_constant *constants;
     size_t constant_room, made_room;
@@ -71,7 +71,7 @@ static tn_status image_no_memory(const tflite_image *image) {
     return tn__no_memory(image->error, "the split model");
 }
 
-/* --- numbers of tensors --- */
+/* --- numbers of tensors in the new file --- */
 
 static tn_status image_number(tflite_image *image, uint32_t *number) {
     if (image->free_next < image->free_count) {
@@ -148,7 +148,7 @@ static tn_status image_constant(tflite_image *image, const int32_t *ints, uint32
     return TN_OK;
 }
 
-/* --- operator codes --- */
+/* --- operator codes of the new file --- */
 
 static uint32_t image_version(uint32_t builtin, tn_dtype dtype) {
     if (dtype == TN_INT8) return 2;
@@ -492,7 +492,7 @@ static void image_put_model(tflite_image *image, const image_op *ops, uint32_t o
         image_put_buffer(image, first_buffer + i, &image->constants[i]);
 }
 
-/* --- all of it --- */
+/* --- the new file as a whole --- */
 
 static tn_status image_begin(tflite_image *image) {
     image->graph = tn__flat_item(&image->plan->subgraphs, 0);

@@ -253,7 +253,7 @@ static void header_assert_tensors(const header_writer *writer, const char *const
     }
 }
 
-/* --- the file --------------------------------------------------------------------------------- */
+/* --- the header file as a whole --------------------------------------------------------------- */
 
 static void header_open(const header_writer *writer) {
     const char *u = writer->upper;

@@ -83,7 +83,7 @@ static tn_status html_strings(tn__html_page *page, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the template --- */
+/* --- filling the template of a page --- */
 
 static void html_file(tn__text *text, const unsigned char *bytes, size_t size) {
     tn__text_add(text, (const char *)bytes, size);
@@ -137,7 +137,7 @@ void tn__html_template(tn__text *text, const unsigned char *file, tn__html_fille
     tn__text_put(text, at);
 }
 
-/* --- one plan --- */
+/* --- a page with one plan --- */
 
 static void html_text(const char *lines, tn__text *text) {
     if (lines == NULL) return;
@@ -177,7 +177,7 @@ static tn_status html_one(const tn_report *report, tn__text *text, tn_error *err
     return status;
 }
 
-/* --- two plans --- */
+/* --- a page that compares two plans --- */
 
 typedef struct html_pair {
     const tn_report *reports[2]; /* the earlier plan and the new plan */

@@ -275,7 +275,7 @@ static tn_status json_buffers(tn__text *text, tn__scene *scene, tn_error *error)
     return TN_OK;
 }
 
-/* --- data of a model --- */
+/* --- tensors and steps of a model --- */
 
 static void json_shape(tn__text *text, const tn_tensor *tensor) {
     tn__text_put(text, ",\"shape\":");

@@ -46,7 +46,7 @@ typedef struct svg_picture {
     tn__curve curve;
     svg_rect *rects; /* [rect_count] the rectangles of the map, sorted by style, then by item */
     uint32_t rect_count, single_count;
-    double *bank_base;     /* [bank_count] */
+    double *bank_base;     /* [bank_count] address at which each bank begins in the map */
     double top, curve_top; /* the highest address and the most live bytes that the picture shows */
 } svg_picture;
 
@@ -69,8 +69,8 @@ static double svg_curve_y(const svg_picture *picture, uint64_t bytes) {
 
 /* --- rectangles --- */
 
-/* Returns the shade of an item. Numbers are scattered, because layers repeat: with the shades in
- * turn, corresponding tensors of all layers could get one shade. */
+/* Returns the shade of the item with this number. A hash scatters the shades: if they were used in
+ * turn, corresponding tensors of all layers could get one shade, because layers repeat. */
 static uint32_t svg_shade(uint32_t number) { return (number * 0x9e3779b1u >> 16) % SVG_SHADES; }
 
 _Static_assert(TN__ROLE_COUNT <= TN__KIND_COUNT && TN_FATE_COUNT <= TN__KIND_COUNT, "groups");
@@ -329,7 +329,7 @@ static void svg_labels(const svg_picture *picture) {
     tn__text_put(text, "</g>\n");
 }
 
-/* --- levels, curve, legend --- */
+/* --- levels of bytes, the curve of live bytes, and the legend --- */
 
 /* Draws a horizontal line for a number of bytes, with its name above or below the line at the
  * right. */
@@ -416,7 +416,7 @@ static void svg_legend(const svg_picture *picture) {
     }
 }
 
-/* --- the whole --- */
+/* --- the picture as a whole --- */
 
 static int svg_height(const tn_report *report) {
     bool trades = report->fit != NULL && report->fit->point_count > 0;

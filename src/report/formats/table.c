@@ -10,7 +10,8 @@
 
 #include "report/plan_facts.h"
 
-/* if a plan has more items, listing those at the peak would take as long as planning */
+/* largest number of items of a plan for which the holders at the peak are listed; for more, listing
+ * them would take as long as planning */
 #define TABLE_ITEMS_MAX 4000000u
 #define TABLE_HOLDERS 10 /* rows for holders at the peak; all other holders are summed in one row */
 #define TABLE_COLUMNS 80 /* width of the table if the report gives none */

@@ -31,7 +31,7 @@ typedef struct trace_writer {
     const char *comma;
 } trace_writer;
 
-/* --- streams and kinds of the run --- */
+/* --- the streams and the kinds of tensors that occur in the run --- */
 
 static int trace_stream_order(const void *a, const void *b) {
     const uint32_t *x = a, *y = b;

@@ -125,7 +125,7 @@ static void scaling_next(scaling_picture *picture, double height) {
     picture->powers = false;
 }
 
-/* --- the three curves --- */
+/* --- the curves of seconds, rate and bytes --- */
 
 static void scaling_draw_seconds(scaling_picture *picture) {
     const tn__scaling *it = picture->it;
@@ -185,7 +185,7 @@ static void scaling_draw_bytes(scaling_picture *picture) {
     scaling_points(picture, "#d55e00");
 }
 
-/* --- text below and above --- */
+/* --- text below and above the curves --- */
 
 /* Draws the numbers of each row below its point. A row is left out if the next column would overlap
  * it; the last row always has its numbers. */
@@ -254,10 +254,10 @@ tn_status tn__scaling_write(const tn__scaling *scaling, const char *path, tn_err
     return status;
 }
 
-/* --- value of plans against their bytes ------------------------------------------------------- */
+/* --- chart of waits, time or reuse cost of plans against their bytes -------------------------- */
 
-/* Draws the value of plans against their bytes as a step curve, because a plan is valid in every
- * larger memory, too. The lower bound is a dashed curve. */
+/* Draws waits, time or reuse cost of plans against their bytes as a step curve, because a plan is
+ * valid in every larger memory, too. The lower bound is a dashed curve. */
 
 enum { WAIT_WIDTH = 760, WAIT_HEIGHT = 360, WAIT_ROWS = 4 };
 

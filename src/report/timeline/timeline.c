@@ -429,7 +429,7 @@ uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LA
     return count;
 }
 
-/* --- a rank as bytes -------------------------------------------------------------------------- */
+/* --- packing a rank as bytes ------------------------------------------------------------------ */
 
 /* Packs the spans of a rank as bytes, for the process that draws all ranks.
  *

@@ -108,7 +108,7 @@ uint32_t tn__line_lanes(const tn__line_run *run, tn__line_lane lanes[TN__LINE_LA
 uint32_t tn__line_lane_of(const tn__line_lane *lanes, uint32_t count,
                           const tn__timeline_span *span);
 
-/* --- timeline_svg.c, timeline_page.c --- */
+/* --- timeline_svg.c, timeline_page.c: writing the timeline --- */
 
 void tn__line_svg(const tn_timeline *line, tn__text *text);
 void tn__line_json(const tn_timeline *line, tn__text *text);

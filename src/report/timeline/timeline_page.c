@@ -132,7 +132,7 @@ void tn__line_json(const tn_timeline *line, tn__text *text) {
     tn__text_put(text, "]}\n");
 }
 
-/* --- the page --- */
+/* --- filling the page --- */
 
 static void page_file(tn__text *text, const unsigned char *bytes, size_t size) {
     tn__text_add(text, (const char *)bytes, size);

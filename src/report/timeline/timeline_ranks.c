@@ -218,7 +218,7 @@ static bool meet_go(meet_state *it, meet_rank *rank) {
     return any;
 }
 
-/* --- the whole --- */
+/* --- combining the predictions of all ranks --- */
 
 /* Sets before[] of each step to the previous step that uses the same transfer link. */
 static void meet_links(meet_rank *rank) {

@@ -52,7 +52,7 @@ static const char *line_colour(const tn__timeline_span *span) {
                                            : line_lane_colours[span->lane];
 }
 
-/* --- one lane --- */
+/* --- drawing one lane --- */
 
 typedef struct line_box { /* adjacent spans that are drawn as one box */
     double from, to;
@@ -113,7 +113,7 @@ static void line_lane_name(const line_picture *picture, const tn__line_lane *lan
     tn__svg_words(picture->text, LINE_LEFT - 6, y + LINE_LANE - 4, "text-anchor=\"end\"", words);
 }
 
-/* --- live bytes --- */
+/* --- drawing the live bytes of a rank --- */
 
 /* Draws the live bytes of a rank. The steps on stream 0 are in the order of the list, and the value
  * of each is drawn until the next one begins. */

@@ -43,7 +43,7 @@ typedef struct average_state {
     tn_instruction *held;
     uint32_t held_count;
     /* for each instruction of the given program, and for its end: the index in the new program; not
-     * valid if `holds` is true */
+     * valid if instructions may be held back */
     uint32_t *at;
     uint32_t *given; /* for each tensor: the signal of its REDUCE or SCATTER; 0: no signal */
     /* for each tensor, bit s: stream s has waited for the signal of its REDUCE or SCATTER */
@@ -72,7 +72,7 @@ static bool average_is_update(const average_state *it, const tn_instruction *in)
 
 static void average_put(average_state *it, const tn_instruction *in) { it->to[it->made++] = *in; }
 
-/* --- tensors of an instruction --- */
+/* --- the tensors that an instruction uses --- */
 
 /* Calls `see` for each tensor that an instruction uses. `writes` is true if the instruction
  * defines, changes or releases the tensor. Returns whether a call returned true. */
@@ -97,7 +97,7 @@ static bool average_touch(average_state *it, const tn_instruction *in,
     return any;
 }
 
-/* --- holding back --- */
+/* --- holding instructions back --- */
 
 static bool average_is_held_by(average_state *it, tn_tensor_id id, bool writes) {
     return it->given[id] != 0 || it->defines[id] || (writes && it->reads[id]);
@@ -228,7 +228,7 @@ static void average_walk(average_state *it) {
     it->at[it->count] = it->made;
 }
 
-/* --- the whole --- */
+/* --- the new program as a whole --- */
 
 /* Changes the regions of control flow to the new indices of their instructions. */
 static tn_status average_regions(average_state *it, tn_region **regions) {

@@ -11,8 +11,8 @@
 #include "run/dist/world.h"
 
 #define CLOCK_ROUNDS 16u
-#define CLOCK_TAG 0x636c6bu /* any number can be used, because no program is running */
-#define CLOCK_SMALL 1u      /* elements */
+#define CLOCK_TAG 0x636c6bu /* tag of the messages: any number, because no program is running */
+#define CLOCK_SMALL 1u      /* number of elements in the small message */
 #define CLOCK_LARGE (1u << 18)
 #define CLOCK_TRIES 5u
 

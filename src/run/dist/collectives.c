@@ -43,7 +43,7 @@
         type *a = to;                                                                              \
         const type *b = from;                                                                      \
         for (uint64_t i = 0; i < count; i++)                                                       \
-            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* a NaN operand gives NaN */        \
+            if (!(b[i] <= a[i]) && a[i] == a[i]) a[i] = b[i]; /* NaN if an operand is */           \
     }
 REDUCE_SUM(reduce_float, float)
 REDUCE_SUM(reduce_double, double)
@@ -209,7 +209,7 @@ static tn_status collective_reduce(void *self, uint32_t group, void *data, uint6
     return collective_end(&it, status);
 }
 
-/* --- scatter: the first half of it --- */
+/* --- reduce-scatter, the first half of an all-reduce --- */
 
 /* Reduces elements [at, at + some) of this rank's part. `part` has this rank's contribution and
  * receives the result; `all` is not changed. */
@@ -331,7 +331,7 @@ static tn_status collective_recv(void *self, uint32_t peer, uint32_t tag, void *
     return collective_message(self, false, peer, tag, data, bytes, error);
 }
 
-/* --- the table --- */
+/* --- the table of functions (tn_exchange) --- */
 
 static uint32_t collective_members(void *self, uint32_t group, uint32_t *mine) {
     const tn__rank_group *found = tn__world_find(self, group);

@@ -268,7 +268,7 @@ static void gather_ahead(gather_state *it) {
     }
 }
 
-/* --- the new list --- */
+/* --- the instructions of the new program --- */
 
 static tn_status gather_put(gather_state *it, tn_instruction in) {
     if (!tn__reserve(tn_graph_context(it->graph), &it->to, &it->room, it->made + 1, sizeof in))
@@ -362,7 +362,7 @@ static tn_status gather_emit(gather_state *it) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the new program as a whole --- */
 
 static tn_status gather_room(gather_state *it) {
     uint32_t joins = 0;

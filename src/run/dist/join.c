@@ -133,7 +133,7 @@ static tn_status join_begin(join_state *it, const tn_program *program) {
     return TN_OK;
 }
 
-/* --- the new list --- */
+/* --- the instructions of the new program --- */
 
 static tn_status join_gather(join_state *it, const tn_instruction *in, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
@@ -216,7 +216,7 @@ static tn_status join_walk(join_state *it) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the new program as a whole --- */
 
 static tn_status join_regions(join_state *it, const tn_program *program, tn_region **regions) {
     uint32_t count = tn_program_region_count(program);

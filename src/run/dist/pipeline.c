@@ -24,7 +24,7 @@ typedef struct pipeline_message { /* A tensor that one stage sends to another. *
     uint32_t from, to;
     tn_tensor_id tensor;
     uint32_t need; /* the pass of stage `to` before which the message must have been received */
-    bool back;     /* whether it is sent in a backward pass */
+    bool back;     /* whether the tensor is sent in a backward pass */
 } pipeline_message;
 
 typedef struct pipeline_op { /* An operator of one stage, in the order of that stage. */
@@ -204,7 +204,7 @@ static tn_status emit_send(stage_writer *it, tn_tensor_id tensor, uint32_t step)
     uint32_t lane, m = pipe->first_of[tensor];
     for (; m < pipe->message_count && pipe->list[m].tensor == tensor; m++) {
         const pipeline_message *one = &pipe->list[m];
-        /* another stage computes the tensor as well, and sends it */
+        /* another stage computes the tensor as well, and that stage sends it */
         if (one->from != it->stage) return TN_OK;
         TN_TRY(emit_find_lane(it, one->to, false, one->back, &lane));
         uint32_t wait = emit_signal_of(it, step);
@@ -328,7 +328,7 @@ static tn_status emit_all(stage_writer *it) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- one stage as a whole --- */
 
 static int emit_order(const void *a, const void *b) {
     const uint64_t *x = a, *y = b;
@@ -626,7 +626,7 @@ static tn_status pipe_messages(pipeline *pipe) {
     return pipe_needs(pipe);
 }
 
-/* --- the whole --- */
+/* --- the pipeline as a whole --- */
 
 static tn_status pipe_check(const pipeline *pipe, const tn_program_pipeline_options *options) {
     const tn_stages *stages = pipe->stages;

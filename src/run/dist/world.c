@@ -122,7 +122,7 @@ tn_status tn_world_alike(tn_world *world, const tn_program *program, uint64_t se
  * Ranks are numbered as in Megatron-LM: along `tensor` first, then `data`, then `pipeline`.
  */
 
-/* --- from words --- */
+/* --- parsing a grid of ranks from text --- */
 
 typedef struct grid_word {
     const char *name;
@@ -217,7 +217,7 @@ uint32_t tn_grid_group(const tn_grid *grid, tn_grid_axis axis, uint32_t rank) {
     return 1 + TN_GRID_AXES * grid_member(grid, axis, rank, 0) + (uint32_t)axis;
 }
 
-/* --- their groups --- */
+/* --- the groups of ranks along each axis --- */
 
 static tn_status grid_along(tn_world *world, const tn_grid *grid, tn_grid_axis axis,
                             tn_error *error) {
@@ -241,7 +241,7 @@ tn_status tn_world_grid(tn_world *world, const tn_grid *grid, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the world -------------------------------------------------------------------------------- */
+/* --- drivers: the transports of a world ------------------------------------------------------- */
 
 #define WORLD_TELL_S 2 /* seconds for rank 0 to report that the world failed to start */
 
@@ -274,7 +274,7 @@ struct timespec tn__link_until(double seconds) {
     return until;
 }
 
-/* --- one rank --- */
+/* --- the world of one rank --- */
 
 /* Adds a group as tn_world_group does, but allows any number. */
 static tn_status world_add(tn_world *world, uint32_t group, const uint32_t *ranks, uint32_t count,

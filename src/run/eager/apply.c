@@ -60,7 +60,7 @@ static tn_status apply_run(tn_eager *eager, tn__cached_op *cached, const tn__eag
     return TN_OK;
 }
 
-/* --- in two parts --- */
+/* --- operators whose output 0 is computed by a second operator --- */
 
 /* Copies of the tensors that an operator writes into, one after the other in memory. */
 typedef struct apply_kept {

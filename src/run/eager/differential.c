@@ -24,7 +24,7 @@ typedef struct differential_work {
     tn_error *error;
 } differential_work;
 
-/* --- the graph --- */
+/* --- the graph in which the gradient rule is applied --- */
 
 static tn_status differential_begin(differential_work *it) {
     const tn__cached_op *cached = it->cached;
@@ -198,7 +198,7 @@ static tn_status differential_steps(differential_work *it) {
     return TN_OK;
 }
 
-/* --- the call --- */
+/* --- finding or making a differential --- */
 
 static tn_status differential_make(differential_work *it) {
     TN_TRY(differential_begin(it));
@@ -249,7 +249,7 @@ static tn_status differential_join(tn__op_cache *cache, tn__cached_op *cached, u
     tn_error refused;
     tn_status status = tn__op_cache_differential(cache, cached, given, all->wanted, &one, &refused);
     if (status == TN_E_NO_MEMORY) return tn__no_memory(error, "gradients");
-    /* the error is reported when this differential itself is requested */
+    /* any other error is ignored here: it is reported when this differential itself is requested */
     if (status != TN_OK) return TN_OK;
     all->reads_inputs |= one->reads_inputs;
     all->reads_outputs |= one->reads_outputs;

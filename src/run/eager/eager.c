@@ -109,7 +109,7 @@ static const char *eager_name(tn_eager *eager, const char *name) {
 
 #define EAGER_ONNX_NEWEST 21u /* operators follow this operator set if the caller states no other */
 
-/* --- the handle --- */
+/* --- creating and destroying an interpreter --- */
 
 static tn_status eager_open(tn_eager *eager, tn_error *error) {
     const tn_eager_options *options = &eager->options;
@@ -303,7 +303,7 @@ tn_status tn_eager_apply(tn_eager *eager, const tn_eager_call *call, tn_handle *
     return TN_OK;
 }
 
-/* --- del, get, set --- */
+/* --- the commands del, get and set --- */
 
 tn_status tn_eager_del(tn_eager *eager, tn_handle handle, tn_error *error) {
     tn__eager_item_id id = TN_NONE;

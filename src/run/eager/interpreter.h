@@ -90,7 +90,7 @@ typedef struct tn__eager_item {
      * handle */
     uint64_t uses;
     uint32_t tensor; /* tensor in the eviction core; TN_NONE: the item is an immediate */
-    uint32_t type;   /* op_cache.h */
+    uint32_t type;   /* number of the item's type (op_cache.h) */
     /* number of the item's variable on the tape; TN_NONE: no gradients are computed for the item */
     uint32_t variable;
     /* number of references: by its handle, the tape, gradients in progress, optimizers. At 0 the

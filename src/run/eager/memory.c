@@ -304,7 +304,7 @@ void tn__eager_memory_close(tn_eager *eager) {
     tn__free(&eager->context, memory->labels, memory->label_room * sizeof *memory->labels);
 }
 
-/* --- queries of the commands --- */
+/* --- functions that the commands call --- */
 
 /* Stores a name for messages, and records the operator or value with the largest need of memory. */
 static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
@@ -316,7 +316,9 @@ static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     size_t room = memory->label_room;
     if (!tn__reserve(&eager->context, &memory->labels, &memory->label_room, (size_t)tensor + 1,
                      sizeof *memory->labels))
-        return; /* this is no error: only the name of the tensor is missing in messages */
+        /* running out of memory is no error here: only the name of the tensor is missing in
+         * messages */
+        return;
     if (memory->label_room > room)
         memset(memory->labels + room, 0, (memory->label_room - room) * sizeof *memory->labels);
     memory->labels[tensor] = label;

@@ -224,7 +224,7 @@ tn_status tn__cached_op_graph(const tn__types *types, tn_graph *graph, const tn_
     return tn_graph_add_op(graph, &spec, NULL, error);
 }
 
-/* --- what its outputs are --- */
+/* --- the outputs of a cached operator --- */
 
 static tn_status op_cache_refuse(const tn__cached_op *it, tn_error *error, const char *what) {
     tn__fail(error, TN_E_UNSUPPORTED, "%s", what);
@@ -323,7 +323,7 @@ static bool op_cache_runs(const tn__cached_op *it) {
     return false;
 }
 
-/* --- the call --- */
+/* --- preparing the call of the kernel --- */
 
 static tn_status op_cache_operands(tn__op_cache *cache, const tn_graph *graph,
                                    const tn_tensor_id *ids, uint32_t count, tn_operand **operands,

@@ -105,7 +105,7 @@ typedef struct tn__cached_op {
     const tn_op_rule *rule;
     uint32_t input_count, output_count;
     const uint32_t *inputs;       /* for each input: number of its type; TN_NONE: omitted */
-    const tn__result *results;    /* [output_count] */
+    const tn__result *results;    /* [output_count] the outputs */
     const tn__prepared *prepared; /* the kernel; NULL: there is nothing to compute */
     /* indices of the operands that have data in the arena: neither omitted nor immediates (small
      * known tensors) */
@@ -208,7 +208,7 @@ tn_status tn__op_cache_differential(tn__op_cache *cache, tn__cached_op *cached, 
 tn_status tn__op_cache_reads(tn__op_cache *cache, tn__cached_op *cached, uint64_t wanted,
                              uint64_t *inputs, uint64_t *outputs, tn_error *error);
 
-/* --- shared by the two files --- */
+/* --- shared by op_cache.c and differential.c --- */
 
 /* Adds the operator that `ask` describes to `graph`, with tensors for its inputs and outputs. `ids`
  * receives input_count + output_count tensors, inputs first; TN_NONE: omitted. */

@@ -80,7 +80,7 @@ void tn__record_onto_first(tn_eager *eager) {
 
 void tn__record_release(tn_eager *eager, tn__eager_item_id id) {
     if (!eager->record.on || eager->items[id].recorded == TN_NONE) return;
-    /* If memory runs out, the recording lacks this entry; the log then frees the tensor later than
+    /* If memory runs out, the recording lacks the release; the log then frees the tensor later than
      * the run did. */
     if (tn__record_reserve(eager, NULL) == TN_OK)
         record_add(eager, TN__RECORD_RELEASE, eager->items[id].recorded);

@@ -113,7 +113,7 @@ void tn_eager_forget(tn_eager *eager) { tape_clear(eager); }
  * Source: Linnainmaa 1970; Griewank, Walther, Evaluating Derivatives, chapter 3.
  */
 
-/* --- one entry --- */
+/* --- one entry of the tape --- */
 
 /* Fills the local tensors of an entry. The references of the tape, and the gradients of the
  * outputs, move to them. */
@@ -268,7 +268,7 @@ static tn_status backward_visit(tn_eager *eager, const tn__tape_entry *entry, tn
     return status;
 }
 
-/* --- the call --- */
+/* --- the backward pass as a whole --- */
 
 static tn_status backward_check(const tn_eager *eager, tn_handle loss, const tn_handle *of,
                                 uint32_t count, tn__eager_item_id *id, tn_error *error) {

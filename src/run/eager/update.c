@@ -27,7 +27,7 @@ struct tn_eager_optimizer {
     int64_t step; /* number of completed steps of the optimizer */
 };
 
-/* --- the handle --- */
+/* --- creating and destroying an optimizer --- */
 
 static tn_status update_state(tn_eager_optimizer *it, tn__eager_item_id parameter, uint32_t number,
                               tn__eager_item_id *state, tn_error *error) {

@@ -154,7 +154,8 @@ tn_status tn_embedding_end(tn_embedding *e, uint32_t number, tn_error *error) {
     if (number >= e->batch_count || !e->tickets[number].is_open)
         TN_FAIL(error, TN_E_INVALID, "no open batch has the ticket %u", number);
     tn__ticket *ticket = &e->tickets[number];
-    /* A failure is ignored, because the caller got it when it asked for the sums. */
+    /* A failure to read rows is ignored, because the caller got that error when it asked for the
+     * sums. */
     (void)tn__move_await(e, ticket, NULL);
     tn__residents_let(&e->r, number, &ticket->hold, NULL);
     ticket->is_open = false;

@@ -97,7 +97,7 @@ tn_status tn__journal_secure(tn_embedding *e, tn_error *error);
 /* Closes the journal, and removes its file if it is empty. */
 void tn__journal_close(tn_embedding *e);
 
-/* --- checkpoint.c --- */
+/* --- journal.c: the checkpoint --- */
 
 /* Reads the number of the table's last checkpoint; 0: no checkpoint was made yet. Also verifies the
  * note that is stored with it. */

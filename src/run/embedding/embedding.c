@@ -8,7 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* --- the parts of the slab -------------------------------------------------------------------- */
+/* --- dividing the slab into parts ------------------------------------------------------------- */
 
 /* Divides the slab into the parts that an open table needs.
  *
@@ -173,7 +173,7 @@ static tn_status embedding_open_file(const char *path, bool read_only, int *file
     return TN_OK;
 }
 
-/* --- the slab --- */
+/* --- allocating the slab --- */
 
 static void embedding_lay_out(tn_embedding *e, const tn__division *division,
                               const tn__cache_wish *wish) {
@@ -273,7 +273,8 @@ static tn_status embedding_open(const char *path, int file, const tn__cache_wish
     tn_embedding_table table;
     tn_embedding *e = NULL;
     TN_TRY(tn__table_read(file, path, &table, error));
-    /* O_NONBLOCK was needed only in case of a pipe; io_uring would return too early with it */
+    /* Clears O_NONBLOCK, which was needed only in case of a pipe: with it io_uring would return too
+     * early. */
     (void)fcntl(file, F_SETFL, 0);
     tn_status status = embedding_make(path, &table, wish, &e, error);
     if (status == TN_OK) {

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- the journal ------------------------------------------------------------------------------ */
+/* --- the format of the journal ---------------------------------------------------------------- */
 
 typedef struct journal_head {
     char magic[8];
@@ -259,7 +259,8 @@ tn_status tn__journal_open(tn_embedding *e, tn_error *error) {
         TN_TRY(journal_undo(e, count, error));
     }
     if (ftruncate(journal->file, 0) != 0) return tn__file_reason(journal->path, "empty it", error);
-    /* Otherwise, after a crash, new records could be followed by old ones that are still valid. */
+    /* Empties the file on the disk, too: otherwise, after a crash, new records could be followed by
+     * old ones that are still valid. */
     if (leads_back && !journal->unsynced && fdatasync(journal->file) != 0)
         return tn__file_reason(journal->path, "write it to the disk", error);
     return TN_OK;
@@ -294,7 +295,7 @@ void tn__journal_close(tn_embedding *e) {
     close(file);
 }
 
-/* --- the checkpoint --------------------------------------------------------------------------- */
+/* --- the file of the checkpoint --------------------------------------------------------------- */
 
 /* TABLE.checkpoint has the number of the valid state of the table, and a note of the caller.
  *

@@ -12,10 +12,11 @@
 #include "base/base.h"
 
 #define TN__SLOT_NONE UINT32_MAX
-#define TN__ROW_NONE UINT32_MAX          /* stands for no row; larger than the number of any row */
+/* a number that stands for no row; it is larger than the number of any row */
+#define TN__ROW_NONE UINT32_MAX
 #define TN__SLOTS_MAX (UINT32_MAX - 512) /* policies use larger numbers for their own purposes */
 
-enum { /* tn__slot.flags */
+enum { /* flags of a slot (tn__slot.flags) */
        /* the row differs from the file; the journal has the file's version */
        TN__SLOT_DIRTY = 1u << 0,
        TN__SLOT_READING = 1u << 1, /* the slot's row is being read from the file */
@@ -63,7 +64,7 @@ static inline bool tn__may_go(const tn__residents *r, uint32_t slot) {
 
 /* The rows of a batch and the slots that it has locked. */
 typedef struct tn__hold {
-    uint32_t *slot_of; /* [row_count] */
+    uint32_t *slot_of; /* [row_count] the slot of each row */
     /* row_count entries; the first distinct_count are used: each locked slot once, in the order in
      * which the batch locked them */
     uint32_t *distinct;

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* --- one transfer --- */
+/* --- executing one transfer --- */
 
 /* Records the result of one read or write for a transfer: `count` bytes, or -1 with the errno
  * `reason`. A count of 0 means the end of the file, or a full disk. Returns true if bytes of the
@@ -33,7 +33,7 @@ static void transfer_run(int file, tn__row_transfer *it) {
     } while (transfer_goes_on(it, count, errno));
 }
 
-/* --- lists of them --- */
+/* --- queuing and finishing transfers --- */
 
 tn_status tn__row_io_open(tn__row_io *io, uint32_t threads, tn_error *error) {
     io->vacant = TN__ROW_TRANSFER_NONE;
@@ -211,7 +211,7 @@ static tn_status threads_start(tn__row_io *io, uint32_t count, tn_error *error) 
     threads_state *state = io->state;
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0) return tn__no_memory(error, "a thread that reads");
-    /* if this fails, the stack is larger, which does not matter */
+    /* if the size of the stack cannot be set, the stack is larger, which does not matter */
     (void)pthread_attr_setstacksize(&attributes, THREADS_STACK);
     int failure = 0;
     while (failure == 0 && state->count < count) {

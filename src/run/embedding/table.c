@@ -207,7 +207,7 @@ tn_status tn__folder_sync(const char *path, tn_error *error) {
     return status;
 }
 
-/* --- reading a head --- */
+/* --- reading the head of a table's file --- */
 
 static tn_status table_refuse(const char *path, tn_error *error, const char *what) {
     return tn__where(error, tn__fail(error, TN_E_INVALID, "%s", what), "%s", path);
@@ -248,7 +248,7 @@ tn_status tn__table_read(int file, const char *path, tn_embedding_table *table, 
     return tn__where(error, status, "%s", path);
 }
 
-/* --- making one --- */
+/* --- creating the file of a table --- */
 
 static tn_status table_is_free(const char *path, const tn_context *context, tn_error *error) {
     static const char *const suffixes[] = {"", ".checkpoint", ".journal"};

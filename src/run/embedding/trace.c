@@ -225,7 +225,7 @@ static void replay_release(replay *it) {
     tn__free(&it->context, it->next, it->trace->count * sizeof *it->next);
 }
 
-/* --- the future --- */
+/* --- the next lookup of each row --- */
 
 typedef struct replay_last {
     uint32_t row;
@@ -265,7 +265,7 @@ static void replay_set_next(replay *it, uint64_t first) {
         it->next_of[it->r.slots[it->hold.slot_of[i]].mark] = it->next[first + i];
 }
 
-/* --- the run --- */
+/* --- replaying the lookups --- */
 
 static tn_status replay_batch(replay *it, uint64_t first, tn_embedding_replayed *replayed) {
     tn__hold *hold = &it->hold;

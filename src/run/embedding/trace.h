@@ -1,4 +1,4 @@
-/* trace.h - the internals of recorded lookups. */
+/* trace.h - the struct of recorded lookups of an embedding table. */
 #ifndef TN_EMBEDDING_TRACE_H
 #define TN_EMBEDDING_TRACE_H
 

@@ -14,14 +14,14 @@
 #include "engine/on_demand.h"
 #include "fit/setup/setup.h"
 
-#define ONLINE_KEPT 1000u /* iterations whose measurements are kept */
+#define ONLINE_KEPT 1000u /* number of iterations whose measurements are kept */
 #define ONLINE_POLICY "capuchin"
 #define ONLINE_POOL "best-fit"
 
 /* a tensor of static memory, whose data must survive a change of engines */
 typedef struct online_static {
     tn_tensor_id tensor;
-    uint64_t bytes, at; /* at: offset of its data in `saved` */
+    uint64_t bytes, at; /* at: offset of the tensor's data in `saved` */
 } online_static;
 
 struct tn_online {
@@ -37,7 +37,7 @@ struct tn_online {
     tn_setup *guided; /* the program that the policy made; NULL: the run is passive */
     bool tried;       /* true: the policy was asked for a program, with or without success */
     tn__triggers triggers;
-    /* the program that runs after feedback changed it; NULL: that of `guided` runs */
+    /* the program after feedback changed it; NULL: the program of `guided` runs unchanged */
     tn_program *program;
     tn_occupancy *occupancy;
     tn_layout layout;
@@ -45,7 +45,7 @@ struct tn_online {
     uint32_t static_count;
     uint8_t *saved;
     uint64_t saved_bytes;
-    tn_online_iteration *list; /* [ONLINE_KEPT + 1] */
+    tn_online_iteration *list; /* [ONLINE_KEPT + 1] the iterations whose measurements are kept */
     tn_online_iteration next;  /* facts about the next iteration that are known before it runs */
     uint32_t late;             /* number of copies back that were late in the last iteration */
     tn_online_usage usage;
@@ -107,7 +107,7 @@ static tn_status online_list_statics(tn_online *online, tn_error *error) {
     for (tn_tensor_id id = 0; id < tensors; id++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, id);
         if (!tn_tensor_is_static(tensor) || (tensor->flags & TN_TENSOR_UPDATED) == 0) continue;
-        /* no engine buffer, because nothing uses it */
+        /* the tensor has no buffer in the engine, because nothing uses it */
         if (online->engine->executor.operands[id].data == NULL) continue;
         online->statics[online->static_count++] =
             (online_static){id, tensor->bytes, online->saved_bytes};
@@ -181,7 +181,7 @@ static tn_status online_replace(tn_online *online, const tn_occupancy *occupancy
     return online_restore(online, error);
 }
 
-/* --- from measurements to a policy ------------------------------------------------------------ */
+/* --- from measured costs to the policy's program ---------------------------------------------- */
 
 /* Sets the cost of each operator to its measured time: from the beginning of its step to that of
  * the next one, without the time of copies. Passive mode recorded these times. */
@@ -385,7 +385,8 @@ static tn_status online_prepare(tn_online *online, tn_error *error) {
         TN_TRY(online_feed_back(online, error));
     else if (!online->tried)
         TN_TRY(online_guide(online, error));
-    if (online->usage.settled == online->usage.iterations) /* a new engine was made */
+    /* a new engine was made for this iteration */
+    if (online->usage.settled == online->usage.iterations)
         online->next.make_seconds = tn__clock_s() - start;
     return TN_OK;
 }
@@ -424,7 +425,7 @@ tn_status tn_online_run(tn_online *online, const tn_array *inputs, uint32_t inpu
     return TN_OK;
 }
 
-/* --- opening, results ------------------------------------------------------------------------- */
+/* --- opening a run, and its measurements ------------------------------------------------------ */
 
 static tn_status online_options(tn_online *online, tn_error *error) {
     const tn_online_options *options = &online->options;

@@ -20,7 +20,8 @@
 
 typedef struct tn__trigger { /* a copy back of the running program */
     uint32_t arrival; /* signal that the copy gives when it has ended; it identifies the copy */
-    /* last iteration: time from the wait of the reader to the end of the copy; time of the copy */
+    /* in the last iteration: the time from the beginning of the reader's wait to the end of the
+     * copy, and the time of the copy */
     double late_s, copy_s;
     bool late, blocked; /* late: in the last iteration; blocked: the copy cannot begin earlier */
 } tn__trigger;
@@ -34,17 +35,18 @@ typedef struct tn__triggers {
     const tn_context *context;
     /* [count] instructions of the running program, with their times in the last iteration */
     tn__timed *list;
-    /* [count] its instructions, with late copies back moved to an earlier position */
+    /* [count] the same instructions, with late copies back moved to an earlier position */
     tn__timed *next;
     uint32_t count;
-    tn__trigger *all; /* [trigger_count] */
+    tn__trigger *all; /* [trigger_count] the copies back */
     uint32_t trigger_count;
 } tn__triggers;
 
 /* Lists the copies back of a program. Errors: E_NO_MEMORY. */
 tn_status tn__triggers_make(tn__triggers *triggers, const tn_program *program,
                             const tn_context *context, tn_error *error);
-void tn__triggers_release(tn__triggers *triggers); /* accepts an object of zeros */
+/* Frees the lists of `triggers`; an object of zeros is accepted. */
+void tn__triggers_release(tn__triggers *triggers);
 
 /* Reads the times of all instructions from the trace of an iteration, and finds the copies back
  * that were late. Returns their number. */

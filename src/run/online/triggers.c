@@ -14,7 +14,7 @@
  */
 #include "run/online/online.h"
 
-/* share of its own time by which a late copy is moved forward in each iteration */
+/* a late copy back starts earlier by this fraction of its own time in each iteration */
 #define TRIGGERS_SHARE 0.05
 #define TRIGGERS_CLOCK 1e-5 /* seconds; a reader that waits for a shorter time was not delayed */
 
@@ -56,7 +56,7 @@ void tn__triggers_take(tn__triggers *triggers) {
     memcpy(triggers->list, triggers->next, triggers->count * sizeof *triggers->list);
 }
 
-/* --- what was late ---------------------------------------------------------------------------- */
+/* --- finding the copies back that were late --------------------------------------------------- */
 
 static uint32_t triggers_find(const tn__timed *list, uint32_t count, uint32_t arrival) {
     uint32_t at = 0;
@@ -88,7 +88,7 @@ uint32_t tn__triggers_read(tn__triggers *triggers, const tn_trace *trace) {
     return late;
 }
 
-/* --- an earlier place ------------------------------------------------------------------------- */
+/* --- moving a copy back to an earlier position ------------------------------------------------ */
 
 static bool triggers_computes(const tn__timed *timed) {
     return timed->it.stream == 0 && timed->it.opcode != TN_DROP;

@@ -156,7 +156,7 @@ tn_status tn__keep_set_part(const tn__keep *keep, tn_engine *engine, const void 
     return status;
 }
 
-/* --- all parts --- */
+/* --- assembling a tensor from its parts --- */
 
 /* Assembles in `mine` the part of a tensor that several ranks divide. Each of these ranks
  * contributes the bytes that it writes to a checkpoint, and zeros elsewhere; the sum, computed on

@@ -184,7 +184,7 @@ uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_array *sa
     return real;
 }
 
-/* --- the calls --- */
+/* --- creating batches --- */
 
 static tn_status batches_count(tn_batches *batches, tn_error *error) {
     const tn__data_set *set = &batches->data->train;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* --- data against the model ------------------------------------------------------------------- */
+/* --- checking data against the model ---------------------------------------------------------- */
 
 /* Checks that a data set fits the model: shapes, types, numbers, and every label.
  *
@@ -239,7 +239,7 @@ static tn_status data_lend(const tn_samples *given, tn__data_set *set, tn_error 
     return data_count(set, error);
 }
 
-/* --- the calls --- */
+/* --- creating and destroying a data set --- */
 
 static tn_data *data_make(const tn_context *given) {
     tn_context context = tn__context(given);

@@ -200,7 +200,7 @@ void tn__keeping_stage(tn__keeping *keeping, const tn_stages *stages, uint32_t c
     }
 }
 
-/* --- one tensor --- */
+/* --- copying one tensor to or from the engine --- */
 
 tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error) {
     if (keep->size == 0) return TN_OK;

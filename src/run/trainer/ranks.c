@@ -351,7 +351,7 @@ tn_status tn__trainer_spread(tn_trainer *trainer, const tn_checkpoint *from, con
     return TN_OK;
 }
 
-/* --- a checkpoint of all ranks --- */
+/* --- a checkpoint that all ranks write --- */
 
 bool tn__trainer_shares(const tn_trainer *trainer) {
     return trainer->training->sharded_count > 0 && trainer->state.parts > 1;
@@ -382,7 +382,7 @@ tn_status tn__trainer_save_shards(tn_trainer *trainer, const char *path,
     return status;
 }
 
-/* --- combined results --- */
+/* --- results combined over all ranks --- */
 
 tn_status tn__trainer_sum(tn_trainer *trainer, double *loss, int64_t *correct, tn_error *error) {
     const tn_exchange *to = trainer->options.exchange;

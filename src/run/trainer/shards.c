@@ -222,7 +222,7 @@ tn_status tn__shards_write(const tn__shard_job *job, tn_engine *engine, const tn
     return status;
 }
 
-/* --- the index --- */
+/* --- writing the index file --- */
 
 static uint8_t *write_entry(uint8_t *at, const char *name, const tn__shard_entry *entry) {
     uint32_t length = (uint32_t)strlen(name);
@@ -312,7 +312,7 @@ typedef struct shards_state {
     tn_error *error;
 } shards_state;
 
-/* --- one of the files --- */
+/* --- reading one shard file --- */
 
 static tn_status shards_piece_of(shards_state *it, tn__checkpoint_reader *reader) {
     shards_piece piece = {0};
@@ -421,7 +421,7 @@ static tn_status shards_join_all(shards_state *it) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the checkpoint as a whole --- */
 
 /* Makes the path of a shard from its name. A shard must lie in the folder of the index file that
  * names it. */

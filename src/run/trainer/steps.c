@@ -243,7 +243,8 @@ static tn_status steps_compare(tn_trainer *trainer, const tn__keep *keep, tn_err
     uint64_t size = keep->bytes, from = keep->cut != NULL ? 0 : keep->from;
     uint8_t *both = tn__alloc_array(&trainer->context, 2, size);
     if (both == NULL) return tn__no_memory(error, "a comparison");
-    if (keep->cut != NULL) memset(both, 0, 2 * size); /* zeros stand for the parts of other ranks */
+    /* the bytes of other ranks' parts are 0 in both copies */
+    if (keep->cut != NULL) memset(both, 0, 2 * size);
     tn_status status = tn__keep_get(keep, trainer->engine, both, error);
     if (status == TN_OK) status = tn__keep_get(keep, trainer->options.twin, both + size, error);
     uint64_t length = keep->cut != NULL ? size : keep->size;
@@ -262,7 +263,7 @@ static tn_status steps_compare_all(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* --- all of them --- */
+/* --- all remaining steps --- */
 
 tn_status tn_trainer_run(tn_trainer *trainer, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;

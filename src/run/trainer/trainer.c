@@ -79,7 +79,8 @@ static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
         tn__arena_array(&trainer->arena, trainer->round_count, sizeof *trainer->rounds);
     if (trainer->inputs == NULL || trainer->rounds == NULL) return tn__no_memory(error, "inputs");
     trainer->rate_at = trainer->step_at = trainer->micro_at = TN_NONE;
-    memset(trainer->rounds, 0xff, trainer->round_count * sizeof *trainer->rounds); /* TN_NONE */
+    /* all bytes 0xff make every index TN_NONE */
+    memset(trainer->rounds, 0xff, trainer->round_count * sizeof *trainer->rounds);
     for (uint32_t i = 0; i < block->input_count; i++)
         TN_TRY(trainer_input(trainer, block->inputs[i], error));
     TN_TRY(trainer_outputs(&trainer->arena, step->graph, &trainer->outputs, error));
@@ -96,7 +97,7 @@ static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
-/* --- data and number of steps --- */
+/* --- the data source and the number of steps --- */
 
 /* Returns the number of classes, which all labels must be less than; 0 for a loss function without
  * classes. */
@@ -241,7 +242,7 @@ static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
     return status;
 }
 
-/* --- the whole --- */
+/* --- creating a trainer --- */
 
 static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     tn_trainer_options *options = &trainer->options;

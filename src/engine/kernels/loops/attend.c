@@ -100,7 +100,8 @@ static void attend_row(const tn__attend *it, uint64_t head, uint64_t query, floa
 
 static void attend_rows(const tn__attend *it, uint64_t head, uint64_t query, uint64_t rows) {
     uint64_t group = head / (it->heads / it->groups), first, last, keys = it->keys;
-    /* the last of these queries sees at least the keys of the others */
+    /* the last of these queries sees every key that an earlier one sees, so its last key limits all
+     * of them */
     attend_range(it, query + rows - 1, &first, &last);
     if (it->scores == NULL && last < keys) keys = last;
     tn__product scores = {.rows = rows,

@@ -51,7 +51,7 @@ typedef struct tn__attend {
     /* an array [heads, queries, keys] that receives the scores after `stage`; NULL: not wanted */
     float *scores;
     uint32_t stage;
-    float *scratch; /* tn__attend_scratch */
+    float *scratch; /* memory of tn__attend_scratch(queries, keys) bytes */
 } tn__attend;
 
 /* Returns the bytes of scratch for this number of queries and keys. */

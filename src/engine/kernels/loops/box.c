@@ -61,7 +61,7 @@ static void box_take(tn__walk *box, uint32_t d, int64_t *extent, int64_t *to, in
     box->rank--;
 }
 
-/* --- planes: rows i of elements j --- */
+/* --- copies of planes: rows i of elements j --- */
 
 typedef struct box_plane {
     int64_t rows, columns;
@@ -213,7 +213,7 @@ uint32_t tn__box_of(tn__walk *box, const int64_t *extents, const tn_operand *to,
     return place;
 }
 
-/* --- facts about operators --- */
+/* --- checks of operators and operands, for kernels that copy elements --- */
 
 static bool box_is_plain(const tn_tensor *tensor) {
     return tensor == NULL || (tn__width(tensor->dtype) != 0 && tensor->format.block == 0 &&
@@ -399,7 +399,7 @@ uint64_t tn__order_key(tn_dtype dtype, const void *element) {
     double real = tn__operand_float(&one, 0);
     uint64_t bits;
     if (isnan(real)) return UINT64_MAX;
-    real += 0.0; /* this changes -0 to 0 */
+    real += 0.0; /* turns -0 into 0, so that both get the same key */
     memcpy(&bits, &real, sizeof bits);
     return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
 }

@@ -16,7 +16,7 @@
 
 #define TN__SLIDE_MAX 8u    /* largest number of spatial dimensions */
 #define TN__SLIDE_TILE 64u  /* number of outputs that are computed together */
-#define TN__SLIDE_FOUND 64u /* number of rows of the window in one tn__slide_rows */
+#define TN__SLIDE_FOUND 64u /* most rows of the window that one call of tn__slide_find lists */
 
 typedef struct tn__slide {
     uint32_t spatial;

@@ -1,7 +1,7 @@
 /* chain.c - recognises schedule graphs that are chains (chain.h), and finds the cheapest schedule
  * of short ones. The job that computes the loss may belong to the forward sequence or to the
- * backward one; it is counted as backward if its reader also reads two forward values. Cost: O(jobs
- * + operands). */
+ * backward one; it is counted as backward only if the graph is no chain otherwise. Cost of the
+ * recognition: O(jobs + operands). */
 #include "fit/budget/algorithms/chain.h"
 
 #include "fit/budget/algorithms/states.h"

@@ -6,7 +6,7 @@
  *                                    from one backward job to the next
  *
  * Jobs may also read values that exist from the start, which stay live. The backward jobs with one
- * value of q form a stage. Stage -1 reads no forward value except f0.
+ * value of q form a stage. Stage -1 stands for no forward value and has no jobs.
  */
 #ifndef TN_ALGORITHMS_CHAIN_H
 #define TN_ALGORITHMS_CHAIN_H

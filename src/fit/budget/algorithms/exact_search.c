@@ -492,7 +492,7 @@ static uint64_t exact_live(const exact_step *step, const uint64_t *in, const uin
     const exact_model *model = step->search->model;
     const tn__job *it = &model->dag->jobs[step->job];
     uint64_t beside[EXACT_WORDS];
-    /* initial values are live during the first action */
+    /* during the first action, the values that exist from the start are live, too */
     bool first = exact_progress(model, step->ran) == 0;
     for (uint32_t w = 0; w < model->value_words; w++) {
         uint64_t there = first ? model->given[w] | step->there[w] : step->there[w];
@@ -672,7 +672,8 @@ tn_status tn__exact_search(exact_search *s, tn__schedule *schedule) {
         if (s->ceiling > ceiling || s->ceiling - least > recompute) s->ceiling = ceiling;
         status = exact_below(s, start, schedule);
         if (status != TN_E_INFEASIBLE || s->ceiling == ceiling || s->above == UINT64_MAX) break;
-        /* proved: no schedule costs less than `above`, the least cost that was left out */
+        /* proved: no schedule costs less than s->above, the least cost of the paths that were left
+         * out because they reach the ceiling */
         s->floor = s->above;
         s->ceiling = tn__add_sat(s->above, s->above - least + 1);
     }

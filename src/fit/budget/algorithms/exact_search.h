@@ -12,8 +12,8 @@
 #include "fit/budget/algorithms/states.h"
 #include "fit/budget/pass.h"
 
-/* EXACT_WORDS, EXACT_MOST: limit for the number of jobs, and for the number of values, in 64-bit
- * words and in elements */
+/* limits for the number of jobs, and for the number of values: EXACT_MOST is the number of elements
+ * of a set, EXACT_WORDS the number of its 64-bit words */
 enum { EXACT_WORDS = 8, EXACT_MOST = 64 * EXACT_WORDS };
 #define EXACT_NEVER (UINT64_MAX / 4) /* a cost that means "impossible" */
 
@@ -73,8 +73,8 @@ typedef struct exact_search {
     tn__states states;
     uint64_t budget;
     uint64_t ceiling; /* only schedules with a lower cost of repeats are searched for */
-    /* least cost that was left out because it was not below the ceiling; UINT64_MAX: nothing was
-     * left out */
+    /* least cost of the paths that were left out because they are not below the ceiling;
+     * UINT64_MAX: no path was left out */
     uint64_t above;
     uint64_t floor; /* a proved lower bound on the cost of repeats */
 } exact_search;

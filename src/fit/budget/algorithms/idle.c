@@ -14,7 +14,7 @@
 
 #include "fit/budget/pass.h"
 
-enum { /* tn__idles.state */
+enum { /* flags of a value: tn__idles.state */
        IDLE_HERE = 1u << 0,
        /* the value's last access is over, so it is not needed unless a repeat reads it */
        IDLE_PAST = 1u << 1,
@@ -485,8 +485,7 @@ static bool codes_asks_signs(const tn__codes *s, tn_op_id id, tn_tensor_id tenso
 static uint32_t codes_signs_from(const tn__codes *s, uint32_t v) {
     const tn__dag *dag = s->run->dag;
     const tn__dag_value *value = &dag->values[v];
-    /* the first of the readers at the end of the list that only need to know which elements are
-     * positive */
+    /* the first reader from which on all readers only need to know which elements are positive */
     uint32_t least = TN_NONE;
     for (uint32_t i = dag->readers.first[v + 1]; i-- > dag->readers.first[v];) {
         uint32_t job = dag->readers.items[i];

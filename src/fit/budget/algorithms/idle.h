@@ -45,15 +45,16 @@ typedef struct tn__idle {
 
 typedef struct tn__idles {
     tn__pass_run *run;
-    tn__idle *list; /* [count] sorted by value, then by time */
+    tn__idle *list; /* [count] the idle intervals, sorted by value, then by time */
     uint32_t count;
     uint32_t *first;  /* [values + 1] index in `list` of the value's first idle interval */
     uint64_t *starts; /* [jobs + 1] time at which each job starts if no job waits for copies */
     tn__sort_item *by_back; /* [count] idle intervals in the order in which they end */
-    /* [jobs + 1] heads of the lists of idle intervals of each job, which `chained` links; used
-     * while a schedule is built */
+    /* [3 (jobs + 2)] heads of the three lists of idle intervals of each job, which `chained` links;
+     * used while a schedule is built */
     uint32_t *by_job;
-    /* [idle intervals] next element of the list in `by_job`; used while a schedule is built */
+    /* [3 for each idle interval] next element of the list in `by_job`; used while a schedule is
+     * built */
     uint32_t *chained;
     uint8_t *state; /* [values] flags of the value while a schedule is built */
     uint32_t *stack, *made;
@@ -92,14 +93,14 @@ static inline uint64_t tn__idles_out(const tn__idles *gaps, const tn__idle *gap)
 static inline uint64_t tn__idles_in(const tn__idles *gaps, const tn__idle *gap) {
     return tn__lane_bytes(gaps->run->dag->values[gap->value].bytes, gaps->run->in_rate);
 }
-/* Appends a line such as "swap 'name', 1024 bytes: " followed by `why` to run->explain, if the
- * caller asked for explanations. */
+/* Appends a line such as "capuchin: swap 'name', 1024 bytes, from job 3 to 7: " followed by `why`
+ * to run->explain, if the caller asked for explanations. */
 void tn__idles_explain(const tn__idles *gaps, uint32_t gap, const char *what, const char *why);
 
 /* --- encoded forms ---------------------------------------------------------------------------- */
 
 typedef struct tn__code {
-    tn_codec codec; /* TN_CODEC_NONE: the value has no encoded form */
+    tn_codec codec; /* codec of the encoded form; TN_CODEC_NONE: the value has no encoded form */
     uint64_t bytes; /* bytes of the encoded form */
 } tn__code;
 

@@ -41,10 +41,10 @@ void tn__states_release(tn__states *states);
 /* Returns the index of the state with this key, and adds the state if it is new (*is_new). TN_NONE:
  * memory is exhausted, or there are too many states. */
 uint32_t tn__states_find(tn__states *states, const uint64_t *key, bool *is_new);
-/* returns false if memory is exhausted */
+/* Adds an entry to the queue. Returns false if memory is exhausted. */
 bool tn__states_push(tn__states *states, tn__state_queued what);
-/* removes and returns the entry with the lowest cost; among equal costs, the one with the most
- * progress */
+/* Removes and returns the entry with the lowest cost; among equal costs, the one with the most
+ * progress; among equal progress, the state found last. */
 tn__state_queued tn__states_pop(tn__states *states);
 
 #endif

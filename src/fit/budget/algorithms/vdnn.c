@@ -88,8 +88,8 @@ static uint32_t vdnn_conv_between(const vdnn_state *s, uint32_t low, uint32_t hi
     return TN_NONE;
 }
 
-/* Returns the backward job of a layer: the first job after the turn that reads one of the layer's
- * inputs or outputs. */
+/* Returns the backward job of a layer: the first job after the turn (the end of the forward pass)
+ * that reads one of the layer's inputs or outputs. */
 static uint32_t vdnn_backward_of(const vdnn_state *s, uint32_t layer) {
     const tn__dag *dag = s->gaps.run->dag;
     const tn__job *it = &dag->jobs[layer];

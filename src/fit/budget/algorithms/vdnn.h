@@ -6,10 +6,12 @@
 
 #include "fit/budget/algorithms/idle.h"
 
-/* The layers whose inputs are offloaded. */
+/* Selects the layers of which the inputs are offloaded. */
 typedef enum tn__vdnn_which {
-    TN__VDNN_ALL, /* of all layers; with convolutions, not of matrix products */
-    TN__VDNN_CONV /* only of convolutions */
+    /* the inputs of all layers are offloaded; if there are convolutions, not those of matrix
+     * products */
+    TN__VDNN_ALL,
+    TN__VDNN_CONV /* only the inputs of convolutions are offloaded */
 } tn__vdnn_which;
 
 /* Makes the schedule that vdnn.c describes, and offers it to the run. *kept: the run kept it,

@@ -67,7 +67,7 @@ typedef struct budget_choice {
 
 typedef struct budget_ranges {
     const tn__dag *dag;
-    const tn__schedule *schedule; /* contains only actions of kind TN__RUN */
+    const tn__schedule *schedule; /* the schedule to read; all of its actions are runs (TN__RUN) */
     /* [jobs] whether the job may be repeated; NULL: every job that can be repeated may be */
     const bool *may;
     tn_error *error;
@@ -403,8 +403,8 @@ static uint32_t choose_when(const choice_state *s, uint32_t id) {
 }
 
 /* Returns the key of a live range, the smallest of which is evicted first: the work of recomputing
- * it per byte (or per byte and step) saved. A negative result means that eviction saves nothing or
- * is impossible. */
+ * it per byte saved (`reach` 0), per byte and step (1), or per byte and square root of the steps
+ * (2). A negative result means that eviction saves nothing or is impossible. */
 static double choose_key(const choice_state *s, uint32_t id, choose_plan *plan) {
     uint32_t at = choose_when(s, id), leave = s->it->ranges[id].leave;
     if (s->choice->recompute[id] || at <= leave + 1 || !choose_plan_of(s, id, at, plan)) return -1;
@@ -491,7 +491,7 @@ static tn_status choose_room(choice_state *s) {
 typedef struct choose_hang {
     choice_state *s;
     step_entry entry;
-    bool count; /* only counts the entries that each node's heap will get, without storing them */
+    bool count; /* true: only count the entries that each node's heap will get */
 } choose_hang;
 
 static void choose_hang_node(void *self, uint32_t node) {
@@ -535,8 +535,9 @@ static tn_status choose_begin(choice_state *s) {
 
 /* --- the choice --- */
 
-/* Evicts the best of the live ranges that are idle at an action. Returns false if none can be
- * evicted. */
+/* Evicts, of the live ranges that are idle at an action, the one with the smallest key that the
+ * remaining work allows to recompute. Returns false if the remaining work allows no
+ * recomputation. */
 static bool choose_one(choice_state *s, uint32_t step, uint64_t budget) {
     step_entry entry;
     uint32_t node;
@@ -605,7 +606,7 @@ typedef struct budget_state {
     const tn__dag *dag;
     const tn__work_budget *goal;
     tn__schedule *schedule, next, better;
-    /* each sweep of a round carries out only the first 1 / `parts` of its evictions */
+    /* the judge's measurements of `schedule` and of `better` */
     tn__replay replay, better_replay;
     /* whether this round has found a schedule, `better`, that is better than `schedule` */
     bool improved;

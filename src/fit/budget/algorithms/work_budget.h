@@ -12,7 +12,7 @@ typedef struct tn__work_budget {
     /* [jobs] whether the job may be repeated; NULL: every job that can be repeated may be */
     const bool *may;
     uint64_t added;  /* limit for the total added work */
-    uint64_t target; /* bytes at which the search stops, if the peak is not above them */
+    uint64_t target; /* the search stops when the peak is at most this many bytes */
     /* Measures the peak of a schedule more exactly than tn__replay_schedule, which counts a view as
      * its whole root tensor. NULL: use tn__replay_schedule. */
     tn_status (*bytes)(void *self, const tn__schedule *schedule, uint64_t *bytes);

@@ -4,7 +4,8 @@
  * which starts at the previous place. */
 #include "fit/budget/joint/editable.h"
 
-/* number of keys; if a window of this size is too full, all keys are renumbered */
+/* size, in keys, of the largest window in which runs are spread over the keys; if this window is
+ * too full, all runs of the schedule get new keys */
 #define EDITABLE_WINDOW 4096u
 
 static int64_t editable_bytes(const tn__editable *edit, uint32_t value) {
@@ -35,8 +36,8 @@ static void editable_tree_add(tn__range_tree *tree, uint32_t first, uint32_t las
  * renumbering. */
 
 /* Adds the bytes of one live range to `leaf`, as differences: added at its first key, subtracted
- * after its last one. The live range begins with the touch `making` and ends with the last read
- * before the next touch that makes the value. */
+ * after its last one. The live range begins with `making`, the touch of a run that makes the value,
+ * and ends with the last read before the value is made again. */
 static void keys_sum_life(tn__editable *edit, uint32_t making, int64_t *leaf) {
     uint32_t last = making;
     while (tn__editable_is_read_next(edit, last)) last = edit->touches[last].next;
@@ -76,10 +77,11 @@ static void keys_sum(tn__editable *edit) {
     tn__range_tree_sum_up(tree);
 }
 
-/* keys per run after a renumbering; because of rounding at least half as many */
+/* number of keys that a renumbering provides for each run; because of rounding, a run gets at least
+ * half as many */
 #define EDITABLE_GAP 8u
-/* keys per run that a window must have to be spread; with fewer, free keys would soon be used up
- * again */
+/* number of keys that a window must have for each of its runs; with fewer, its free keys would soon
+ * be used up again, so a larger window is tried */
 #define EDITABLE_ROOM 4u
 
 /* Gives all runs new keys, and recomputes the bytes at each key. Returns false if memory is
@@ -106,8 +108,8 @@ static bool editable_number(tn__editable *edit) {
     return true;
 }
 
-/* Returns the bytes of the values whose live ranges end with a run: the run makes or reads them,
- * and no later run reads them. */
+/* Returns the bytes of the values that are live for the last time during a run: the run makes or
+ * reads them, and no later run reads them. */
 static int64_t keys_ending(const tn__editable *edit, const tn__editable_node *node) {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < node->touch_count; i++)
@@ -184,8 +186,8 @@ static bool keys_make_room(tn__editable *edit, uint32_t before) {
     return true;
 }
 
-/* Makes sure that there is a free key between a run and the previous one. Returns false if memory
- * is exhausted. */
+/* Makes sure that a key is free between a run and the previous one. Returns false if memory is
+ * exhausted. */
 static bool editable_give_key(tn__editable *edit, uint32_t before) {
     uint32_t low = edit->nodes[edit->nodes[before].prev].key;
     if (edit->nodes[before].key - low >= 2) return true;
@@ -588,8 +590,8 @@ static tn_status ends_write_action(tn__schedule *schedule, uint8_t kind, uint32_
     return tn__schedule_add(schedule, (tn__action){.kind = kind, .what = what}, error);
 }
 
-/* Writes the action OUT for each value whose copy to the host starts after this run has accessed
- * it. */
+/* Writes the action OUT for each value with a copy to the host that starts after this run has
+ * accessed it. */
 static tn_status ends_write_outs(const tn__editable *edit, const tn__editable_node *node,
                                  tn__schedule *schedule, tn_error *error) {
     for (uint32_t i = 0; i < node->touch_count; i++) {

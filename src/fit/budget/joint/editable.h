@@ -19,7 +19,7 @@
 #include "base/range_tree.h"
 #include "fit/budget/schedule/schedule_graph.h"
 
-/* --- bytes over keys -------------------------------------------------------------------------- */
+/* --- bytes at each key ------------------------------------------------------------------------ */
 
 /* Returns the maximum of the bytes at the keys from `first` to `last`. */
 static inline int64_t tn__editable_tree_most(const tn__range_tree *tree, uint32_t first,
@@ -66,7 +66,7 @@ typedef struct tn__editable_change {
     /* the changed node, and the node that followed it before the removal or move (for an insertion,
      * after it) */
     uint32_t node, next;
-    uint8_t deed; /* tn__editable_deed */
+    uint8_t deed; /* kind of the change, a tn__editable_deed */
 } tn__editable_change;
 
 typedef struct tn__editable {

@@ -19,8 +19,8 @@ typedef struct tn__repair_weights {
      * idle */
     float reach;
     float bulk; /* exponent, in the key of a value to evict, of the value's bytes */
-    /* an input of a repeat may be kept live beyond the node above the budget even if it does not
-     * fit there; a later step of the repair then evicts the excess */
+    /* an input of a repeat that would only stay live after the node above the budget is kept live
+     * even if it does not fit there; a later step of the repair then evicts the excess */
     bool hopes;
     /* true: all bytes of the value to evict count in its key; false: those above the excess count
      * little */
@@ -63,16 +63,18 @@ typedef struct tn__repair {
     uint32_t ban, stamp, chain_count, best_count;
     /* bytes of the values that stay live longer because of the planned chain of repeats */
     double lost;
-    /* bytes, out of `lost`, that fit into the budget only because the chosen value is evicted */
+    /* bytes of inputs that stay live longer, and fit into the budget only because the chosen value
+     * is evicted */
     uint64_t stays;
 } tn__repair;
 
 bool tn__repair_room(tn__repair *repair, tn__editable *edit, uint64_t budget, tn__arena *arena);
-/* Evicts values until the schedule is within the budget. Returns false if that is impossible or if
- * the cost exceeds cost_limit; repeats that were inserted until then stay in the schedule. */
+/* Evicts values until the schedule is within the budget. Returns false if that is impossible, takes
+ * too many rounds, or lets the cost exceed cost_limit; repeats that were inserted until then stay
+ * in the schedule. */
 bool tn__repair_run(tn__repair *repair);
 bool tn__repair_may_take(const tn__repair *repair, uint32_t node);
-/* Removes a repeat if the schedule is still within the budget afterwards. Returns whether it was
+/* Removes a repeat, unless live bytes would then rise above the budget. Returns whether it was
  * removed. */
 bool tn__repair_spare(tn__repair *repair, uint32_t node);
 /* Removes all repeats that are not needed, the most expensive first. Returns false if memory is

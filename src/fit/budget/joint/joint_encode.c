@@ -46,7 +46,7 @@ typedef struct code_state {
     /* arena of the following fields, which describe the choice of encoded values that is tried
      * now */
     tn__arena *arena;
-    const code_choice **chosen; /* [chosen_count] */
+    const code_choice **chosen; /* [chosen_count] the chosen values */
     uint32_t *of; /* [values] index in `chosen` of the value; TN_NONE: it is not chosen */
     uint32_t chosen_count;
     /* [searched jobs] job of the original schedule graph; for the k-th chosen value, jobs + 2k
@@ -106,7 +106,8 @@ static tn_status code_find(code_state *s) {
 static bool code_sort(code_state *s, int order) {
     for (uint32_t i = 0; i < s->count; i++) {
         float key = (float)s->choices[i].keys[order];
-        uint32_t bits; /* the bits of positive floats, as integers, have the order of the floats */
+        /* sorts by the bits: as integers, those of positive floats have the order of the floats */
+        uint32_t bits;
         memcpy(&bits, &key, sizeof bits);
         s->items[i] = (tn__sort_item){~(uint64_t)bits, i};
     }

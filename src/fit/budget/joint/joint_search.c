@@ -20,7 +20,7 @@ typedef struct ruin_state {
     tn__repair repair;
     tn__schedule best, starts[SEARCH_STARTS];
     uint64_t best_cost, start_costs[SEARCH_STARTS], spent;
-    uint32_t *order; /* [jobs] the order of first runs in run->warm */
+    uint32_t *order; /* [jobs] order of first runs in the schedule for another budget, run->warm */
     /* has: a schedule within the budget was found; orders: the order of first runs may be
      * changed */
     bool has, orders;
@@ -97,8 +97,8 @@ static tn_status ruin_keep_start(ruin_state *s, uint32_t kind) {
 }
 
 /* Makes one start: evicts values with the given weights until the schedule is within the budget,
- * and keeps the result if it is the best of its kind. `spare` / 64 of the budget stay free until
- * the repair is done. */
+ * and keeps the result if it is the best one of this `kind`. `spare` / 64 of the budget stay free
+ * until the repair is done. */
 static tn_status ruin_start(ruin_state *s, const tn__repair_weights *weights, uint32_t spare,
                             uint32_t kind) {
     uint32_t mark = tn__editable_mark(&s->edit);
@@ -196,7 +196,8 @@ static bool ruin_has(const uint32_t *list, uint32_t count, uint32_t job) {
 }
 
 /* Whether the run `early` must precede the run `late` because of an ordering constraint or a limit,
- * rather than because of a value. */
+ * rather than because of a value. If first runs may not be reordered, every first run must precede
+ * the first runs after it. */
 static bool ruin_precedes(const ruin_state *s, uint32_t early, uint32_t late) {
     const tn__dag *dag = s->run->dag;
     const tn__editable_node *a = &s->edit.nodes[early], *b = &s->edit.nodes[late];

@@ -35,9 +35,10 @@ typedef struct swap_gap {
     /* the value, and the positions in the schedule without repeats at which its idle interval
      * begins and ends */
     uint32_t value, leave, back;
-    /* positions before which the copy out is settled, and before which the value is copied in */
+    /* positions directly before which the copy out must be done, and directly before which the
+     * value is copied in */
     uint32_t settle, come;
-    uint64_t out, in; /* times of the copy out and the copy in */
+    uint64_t out, in; /* durations of the copy out and of the copy in */
     float keys[3];    /* sort keys, one for each order; the largest comes first */
     uint8_t how;      /* how the value is copied in the choice that is tried now, a swap_how */
     /* the value is swapped in the choice that is tried now: its two copies fit into the idle
@@ -238,7 +239,8 @@ static bool swap_is_done(const swap_state *s) {
 
 static bool swap_sort(swap_state *s, uint32_t order) {
     for (uint32_t g = 0; g < s->gap_count; g++) {
-        uint32_t bits; /* the bits of positive floats, as integers, have the order of the floats */
+        /* sorts by the bits: as integers, those of positive floats have the order of the floats */
+        uint32_t bits;
         memcpy(&bits, &s->gaps[g].keys[order], sizeof bits);
         s->items[g] = (tn__sort_item){~(uint64_t)bits, g};
     }
@@ -291,7 +293,7 @@ static tn_status swap_try_all(swap_state *s, uint64_t effort) {
     return swap_improve(s, until);
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- the whole search ------------------------------------------------------------------------- */
 
 static tn_status swap_room(swap_state *s) {
     tn__arena *arena = s->run->arena;

@@ -146,8 +146,8 @@ static bool repair_need(tn__repair *r, uint32_t value, const repair_gap *gap, ui
     uint32_t from = tn__editable_key(edit, last) + 1;
     bool settled = tn__editable_is_settled(edit, last);
     bool across =
-        /* these keys include the node above the budget, where no more bytes fit unless the victim
-         * is evicted */
+        /* whether the keys include the node above the budget, where no more bytes fit unless the
+         * victim is evicted */
         from <= r->here && r->here <= key;
     bool beside = !across || repair_fits_here(r, gap->value, it->bytes);
     if (!settled && !across && repair_fits(r, from, key, it->bytes)) return true;
@@ -292,8 +292,8 @@ static float repair_noise(tn__repair *r) {
     return r->weights.noise * (float)(tn__random_next(&r->random) >> 40) * 0x1p-24f;
 }
 
-/* Whether an idle value can be evicted at this node: the node does not access it, and it is not
- * being copied to or from the host. */
+/* Whether an idle value can be evicted at this node: the node does not access it, it is not banned,
+ * and it is not being copied to or from the host. */
 static bool repair_is_idle(const tn__repair *r, const repair_idle *idle, uint32_t node) {
     if (r->banned[idle->value] == r->ban || r->edit->touches[idle->touch].node == node)
         return false;

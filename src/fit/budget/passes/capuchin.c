@@ -293,7 +293,7 @@ static tn_status passive_run(tn__idles *gaps, tn__schedule *schedule, bool *poss
 
 /* --- policy ----------------------------------------------------------------------------------- */
 
-#define CAPUCHIN_FEEDBACK 40 /* rounds */
+#define CAPUCHIN_FEEDBACK 40 /* limit for the rounds of feedback */
 
 typedef struct capuchin_state {
     tn__pass_run *run;
@@ -340,7 +340,7 @@ typedef struct capuchin_offer {
     uint32_t gap; /* the chosen idle interval; TN_NONE: no idle interval was found */
     tn__idle_how how;
     int64_t ft;
-    uint64_t overhead; /* time */
+    uint64_t overhead; /* additional time of the run, in the unit of costs */
 } capuchin_offer;
 
 /* Whether choice a takes less time per byte than choice b. */
@@ -519,7 +519,7 @@ static tn_status capuchin_policy(capuchin_state *s, uint32_t allow) {
 }
 
 /* Computes the bytes during each job if all values are kept, and finds the last job at which they
- * exceed the budget. */
+ * exceed the budget. Offers this schedule to the run; *fits: it is within the budget. */
 static tn_status capuchin_measure(capuchin_state *s, bool *fits) {
     bool possible;
     TN_TRY(tn__idles_schedule(&s->gaps, &s->schedule, &possible));

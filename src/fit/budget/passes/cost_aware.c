@@ -25,7 +25,8 @@ typedef struct cost_aware {
     tn__idles gaps;
     const tn__dag *dag;
     uint32_t turn;
-    /* [jobs] number of the job's segment; 0: the job makes a checkpoint, or comes after the turn */
+    /* [jobs] number of the job's segment; 0: the job makes a checkpoint, or comes after the turn,
+     * the end of the forward pass */
     uint32_t *segment;
     uint64_t *bytes; /* [segments] bytes of the values to recompute */
     /* [segments] bytes of the largest backward layer that reads values of the segment, including
@@ -35,7 +36,7 @@ typedef struct cost_aware {
      * after each use */
     bool *drops;
     bool *stays;   /* [values] the value is a checkpoint, which is never recomputed */
-    uint64_t peak; /* l_peak */
+    uint64_t peak; /* l_peak: the most bytes that a single layer needs */
 } cost_aware;
 
 /* Returns the bytes of all inputs, outputs and scratch memory of a layer. */

@@ -17,9 +17,9 @@
  *
  * Bytes are counted in at most 500 slots, rounded up. A chain of more than 100 states is divided
  * into 100 sections, at the smallest state near each place of division; with fewer slots there are
- * more sections, 500 with four slots. A section is kept or passed over as a whole; if it is
- * processed alone, it is divided once more, into 20 sections. If nothing fits, fewer slots and more
- * sections are tried. Cost: O(states^3 * slots), at most twice that of 100 states and 500 slots.
+ * more sections. A section is kept or passed over as a whole; if it is processed alone, it is
+ * divided once more, into 20 sections. If nothing fits, fewer slots and more sections are tried.
+ * Cost: O(states^3 * slots), at most twice that of 100 states and 500 slots.
  *
  * The optimal schedule may evict a stored state and recompute it: one or two of a hundred chains
  * gain by this, some of them a few percent. No polynomial dynamic program for this case is known.
@@ -56,7 +56,7 @@ typedef struct rotor {
     uint64_t unit; /* bytes that one slot of the table stands for */
     uint32_t slots, count;
     uint32_t end;  /* number of the state after the last state of the chain */
-    bool none;     /* the table shows that no schedule of its kind is within the budget */
+    bool none;     /* the table shows that no schedule of this pass is within the budget */
     bool rebuilds; /* the table is filled again to write a schedule; its work was counted before */
     uint32_t *at;  /* [count + 1] the state at each boundary */
     /* [beside][pair of boundaries][slots + 1] the least cost of the subproblem; ROTOR_NEVER: it
@@ -79,7 +79,7 @@ static uint64_t *rotor_row(const rotor *r, uint32_t beside, uint32_t u, uint32_t
     return r->table + (beside * pairs + pair) * (r->slots + 1);
 }
 
-/* Returns the bytes that are live because of what runs after boundary v: the value that the stage
+/* Returns the bytes that are live because of the stages after boundary v: the value that the stage
  * handed on, and with `beside` also the state at v. */
 static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
     if (r->at[v] == r->end) return 0;
@@ -87,7 +87,7 @@ static uint64_t rotor_beside(const rotor *r, uint32_t v, uint32_t beside) {
     return handed + (beside ? rotor_bytes(r, r->at[v]) : 0);
 }
 
-/* --- boundaries and blocks --- */
+/* --- boundaries of sections --- */
 
 static void rotor_choose_boundaries(rotor *r, uint32_t first, uint32_t end) {
     const uint32_t length = end - first;
@@ -132,7 +132,7 @@ static void rotor_measure_block(rotor *r, uint32_t u) {
     if (last < r->end) it->keep = rotor_keep(r, first, last, &it->cost);
 }
 
-/* --- the table --- */
+/* --- the table of the dynamic program --- */
 
 /* Returns the last state that a section must make itself when its stages run after all later
  * stages. */

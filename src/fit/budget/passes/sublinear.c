@@ -25,7 +25,7 @@ enum { SUBLINEAR_ROUNDS = 3, SUBLINEAR_GRID = 6 };
 typedef struct sublinear {
     tn__pass_run *run;
     const tn__dag *dag;
-    uint32_t turn; /* job */
+    uint32_t turn; /* the job at which the forward pass ends */
     /* [end_count] the jobs at which a segment may end: after such a job, only its own output is
      * read later */
     uint32_t *ends;

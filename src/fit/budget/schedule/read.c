@@ -100,7 +100,8 @@ static tn_status read_outputs(tn__read_state *s, uint32_t id) {
             TN_TRY(tn__read_add(s, s->map->value[tensor], &s->jobs[id].job.output_count));
             continue;
         }
-        /* a view that only this job can make, so the job must run before the view's readers */
+        /* the tensor is a view that only this job can make, so the job must run before the view's
+         * readers */
         s->pinned[tensor] = id;
         if (s->map->value[tensor] != TN_NONE) s->stays[s->map->value[tensor]] = true;
     }
@@ -242,7 +243,7 @@ static tn_status read_add_pinned(tn__read_state *s, uint32_t id) {
     const tn__dag_map *map = s->map;
     for (uint32_t i = 0; i < map->read_count[id]; i++) {
         tn_tensor_id tensor = s->reads.items[map->read_first[id] + i];
-        /* continues with the source of this view, which may be such a view, too */
+        /* follows the view to its source, which may be a view, too */
         while (map->is_view[tensor]) {
             tn_op_id maker = tn_graph_tensor(s->graph, tensor)->producer;
             const tn_op *op = tn_graph_op(s->graph, maker);
@@ -264,7 +265,7 @@ static tn_status read_orders(tn__read_state *s) {
         uint32_t *count = &s->jobs[j].job.after_count;
         s->places[j].after = tn__read_begin_list(s);
         TN_TRY(read_add_changers(s, j, count));
-        if (!s->communicates) /* in the program of a rank, first runs keep their order anyway */
+        if (!s->communicates) /* not needed for a rank: its first runs keep their order anyway */
             TN_TRY(read_add_pinned(s, j));
         tn_op_id op = s->jobs[j].job.op;
         bool is_ordered = op != TN_NONE && tn_op_is_ordered(s->graph, op);

@@ -59,11 +59,14 @@ typedef struct tn__read_state {
     /* [tensors] the tensor is defined more than once, for example because it is received again from
      * another rank */
     bool *several;
-    /* [steps] the first message that is known to be complete at this step; TN_NONE: no message */
+    /* [steps] head of the list of messages that are known to be complete at this step; TN_NONE: no
+     * message */
     uint32_t *due;
-    /* the first message of which no step knows that it is complete; TN_NONE: no such message */
+    /* head of the list of messages of which no step knows that they are complete; TN_NONE: there is
+     * no such message */
     uint32_t never;
-    /* [steps] the next message in the list of `due` or `never`; TN_NONE: this is the last */
+    /* [steps] for a message, the next one in its list, `due` or `never`; TN_NONE: this is the
+     * last */
     uint32_t *next_due;
     /* [2 * steps] for each message, the two values that may not be evicted until it is complete;
      * TN_NONE: no value */
@@ -104,7 +107,7 @@ tn_status tn__read_messages(tn__read_state *s);
  * first instruction after them. */
 tn_status tn__read_message_job(tn__read_state *s, uint32_t step, uint32_t *next);
 /* Appends values to the inputs of the current job: the values of messages that are known to be
- * complete at one of the steps from `first` to `last`, as long as the values are numbered below
+ * complete at one of the steps from `first` to `last` - 1, as long as the values are numbered below
  * `below`. */
 tn_status tn__read_held(tn__read_state *s, uint32_t first, uint32_t last, uint32_t below,
                         uint32_t *count);

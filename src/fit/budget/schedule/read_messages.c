@@ -122,7 +122,7 @@ tn_status tn__read_held(tn__read_state *s, uint32_t first, uint32_t last, uint32
                         uint32_t *count) {
     for (uint32_t step = first; s->communicates && step < last; step++)
         for (uint32_t m = s->due[step]; m != TN_NONE; m = s->next_due[m])
-            /* values from `below` on are outputs of the job itself */
+            /* a job does not read the values from `below` on, because they are its own outputs */
             for (uint32_t k = 0; k < 2; k++)
                 if (s->held[2 * m + k] < below) TN_TRY(tn__read_add(s, s->held[2 * m + k], count));
     return TN_OK;

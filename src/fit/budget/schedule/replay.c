@@ -13,8 +13,8 @@
 
 #include <inttypes.h>
 
-/* A live range, as the judge computes it. It shares no code with the passes, so that it does not
- * repeat their mistakes. */
+/* A live range, as the judge computes it. The judge shares no code with the passes, so that it does
+ * not repeat their mistakes. */
 typedef struct replay_life {
     uint32_t value; /* the value; TN_NONE: this is the live range of an encoded form */
     uint32_t first, last;
@@ -200,7 +200,7 @@ static tn_status replay_action(replay_state *s, uint32_t action) {
     }
 }
 
-/* --- the whole --- */
+/* --- the end of a schedule, and the whole check --- */
 
 static tn_status replay_end(replay_state *s) {
     const tn__dag *dag = s->dag;

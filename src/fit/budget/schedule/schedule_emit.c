@@ -148,8 +148,8 @@ typedef struct emit_program {
     bool *ran;  /* [jobs] */
     /* [values] the view of the value that was made last and exists; TN_NONE: no view exists */
     tn_tensor_id *views;
-    /* [tensors] the existing view of the value that was made before this one; TN_NONE: this is the
-     * first */
+    /* [tensors] for an existing view of a value: the existing view that was made before it;
+     * TN_NONE: this view was made first */
     tn_tensor_id *next_view;
     /* [values] signals of the last copy in (arrives) and copy out (left); 0: no wait is needed */
     uint32_t *arrives, *left;
@@ -205,7 +205,8 @@ static uint32_t emit_signal(emit_program *s) {
 
 /* --- tensors that exist --- */
 
-/* Drops a tensor, if it exists, and its views. */
+/* Drops a tensor, if it exists. Before that, if the tensor owns the memory of a value, drops the
+ * existing views of the value. */
 static tn_status emit_drop(emit_program *s, tn_tensor_id id) {
     uint32_t value = s->map->value[id];
     bool is_root = s->map->root[id] == id && value != TN_NONE;
@@ -230,8 +231,8 @@ static void emit_is_here(emit_program *s, tn_tensor_id id) {
     s->views[value] = id;
 }
 
-/* Writes an APPLY. `old` is NULL, or the original instruction; its wait and its signal are
- * copied. */
+/* Drops the outputs of an operator that exist, and writes its APPLY. `old` is NULL, or the original
+ * instruction; its wait and its signal are copied. */
 static tn_status emit_apply(emit_program *s, tn_op_id id, bool recompute,
                             const tn_instruction *old) {
     tn_op_form form = tn_op_form_of(s->map->graph, id, recompute);
@@ -261,9 +262,10 @@ static tn_tensor_id emit_source(const emit_program *s, tn_tensor_id id) {
     return tn_op_view(s->map->graph, maker, k).source;
 }
 
-/* Makes a tensor exist before it is read: applies missing views, beginning with the one closest to
- * the root. An operator may make several views, and all of them are applied again; a view that
- * existed before, and that the same reader may also read, exists again afterwards. */
+/* Makes a tensor exist before it is read: waits for a copy of its value that is under way, and
+ * applies missing views, beginning with the one closest to the root. An operator may make several
+ * views, and all of them are applied again; a view that existed before, and that the same reader
+ * may also read, exists again afterwards. */
 static tn_status emit_need(emit_program *s, tn_tensor_id id) {
     if (id == TN_NONE) return TN_OK;
     uint32_t value = s->map->value[id];
@@ -461,9 +463,10 @@ static tn_status emit_action(emit_program *s, uint32_t index) {
     return TN_OK;
 }
 
-/* --- the whole --- */
+/* --- the whole program --- */
 
-/* Finds the numbers of the streams and signals that the original program uses. */
+/* Finds the highest numbers of a stream and of a signal in the original program. Fails if no stream
+ * is left for copies. */
 static tn_status emit_room_messages(emit_program *s) {
     uint32_t count = tn_program_count(s->map->program);
     for (uint32_t step = 0; step < count; step++) {

@@ -31,7 +31,7 @@ static tn_status dag_check_job(const tn__dag_job *it, uint32_t id, uint32_t jobs
                           error);
 }
 
-/* --- lists, one after the other --- */
+/* --- lists stored one after the other --- */
 
 typedef struct dag_lists {
     uint32_t *at;
@@ -122,8 +122,8 @@ static bool dag_names(const uint32_t *list, uint32_t count, uint32_t value) {
     return false;
 }
 
-/* Checks that a repeat makes only values that the first run makes, and that an output written over
- * an input has the size of the input. */
+/* Checks that a repeat makes only values that the first run makes and reads none that is made
+ * later, and that an output written over an input has the size of the input. */
 static tn_status dag_check_forms(const tn__dag *dag, tn_error *error) {
     for (uint32_t j = 0; j < dag->job_count; j++) {
         const tn__job *job = &dag->jobs[j];

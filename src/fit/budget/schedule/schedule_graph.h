@@ -21,7 +21,7 @@
 
 #include "base/lists.h"
 
-enum { /* tn__dag_value.flags */
+enum { /* flags of a value: tn__dag_value.flags */
        /* the value is never evicted, copied or encoded, because something outside the schedule
         * needs it; it is live from its definition, or the start, to the end */
        TN__VALUE_HELD = 1u << 0,
@@ -38,10 +38,10 @@ typedef struct tn__dag_value {
     uint32_t maker;
     /* the tensor that owns the value's memory; TN_NONE: a problem without a graph */
     tn_tensor_id tensor;
-    uint32_t flags; /* TN__VALUE_* */
+    uint32_t flags; /* TN__VALUE_*: flags of the value */
 } tn__dag_value;
 
-enum {                           /* tn__job.flags */
+enum {                           /* flags of a job: tn__job.flags */
        TN__JOB_REPEATS = 1u << 0 /* the job may be repeated */
 };
 
@@ -49,7 +49,7 @@ typedef struct tn__job {
     /* the operator that the job runs; TN_NONE: a problem without a graph, or communication between
      * ranks */
     tn_op_id op;
-    uint32_t flags;          /* TN__JOB_* */
+    uint32_t flags;          /* TN__JOB_*: flags of the job */
     uint64_t cost;           /* cost of the first run */
     uint64_t recompute_cost; /* cost of a repeat */
     uint64_t scratch;        /* bytes of temporary memory while the job runs */
@@ -72,8 +72,8 @@ typedef struct tn__job {
 
 /* A schedule graph. Its jobs are in program order, which is a valid order of execution. */
 typedef struct tn__dag {
-    const tn__job *jobs;         /* [job_count] */
-    const tn__dag_value *values; /* [value_count] */
+    const tn__job *jobs;         /* [job_count] all jobs */
+    const tn__dag_value *values; /* [value_count] all values */
     const uint32_t *operands, *others;
     /* [values] the jobs with a first run that reads the value. Together with `maker` these are all
      * accesses of a schedule that runs each job once, in the order of the list */
@@ -88,20 +88,25 @@ typedef struct tn__dag {
 } tn__dag;
 
 typedef enum tn__action_kind {
-    TN__RUN, /* runs a job */
-    TN__OUT, /* starts a copy of a value to the host, after the runs that precede it in the list */
-    /* makes later runs wait until the value's copy to the host is done; the value's memory ends
-     * here */
+    TN__RUN, /* the action runs a job */
+    /* the action starts a copy of a value to the host, after the runs that precede it in the
+     * list */
+    TN__OUT,
+    /* the action makes later runs wait until the value's copy to the host is done; the value's
+     * memory ends here */
     TN__SETTLE,
-    TN__IN, /* copies a value back; its memory begins here, and its readers wait for the copy */
-    /* makes the encoded form of a value; the value's memory ends here, or after the readers that
-     * follow before it is decoded */
+    /* the action copies a value back; the value's memory begins here, and its readers wait for the
+     * copy */
+    TN__IN,
+    /* the action makes the encoded form of a value; the value's memory ends here, or after the
+     * readers that follow before it is decoded */
     TN__ENCODE,
-    TN__DECODE /* makes a value from its encoded form, which ends with the last DECODE */
+    /* the action makes a value from its encoded form; the form ends with its last DECODE */
+    TN__DECODE
 } tn__action_kind;
 
 typedef struct tn__action {
-    uint8_t kind;   /* tn__action_kind */
+    uint8_t kind;   /* kind of the action, a tn__action_kind */
     uint8_t codec;  /* for ENCODE and DECODE: the tn_codec */
     uint32_t what;  /* for RUN the job, otherwise the value */
     uint64_t bytes; /* for ENCODE: bytes of the encoded form */
@@ -171,7 +176,7 @@ static inline uint32_t tn__dag_last(const tn__dag *dag, uint32_t value) {
 /* A job of a schedule graph that is being built, with lists of its own, which tn__dag_make copies
  * into the arrays of the graph. */
 typedef struct tn__dag_job {
-    tn__job job; /* the ranges of lists in it are not used, only their lengths */
+    tn__job job; /* the lengths of its lists are used, but not the places of the lists */
     const uint32_t *inputs, *outputs, *recompute_inputs, *recompute_outputs, *after, *limits;
 } tn__dag_job;
 /* Makes a schedule graph from `jobs` [job_count] and `values` [value_count]; it computes readers
@@ -179,7 +184,8 @@ typedef struct tn__dag_job {
  * NULL, a repeat reads the inputs of the first run. Everything is copied into `arena`. Errors:
  * E_INVALID (an operand that is not a value, is made twice, is read before it is made, or is made
  * only by repeats; an output written over a value that is no input or has another size),
- * E_NO_MEMORY. Cost: O(jobs + operands). */
+ * E_UNSUPPORTED (all values together have more than 2^61 bytes), E_NO_MEMORY. Cost: O(jobs +
+ * operands). */
 tn_status tn__dag_make(tn__arena *arena, const tn__dag_job *jobs, uint32_t job_count,
                        const tn__dag_value *values, uint32_t value_count, tn__dag *dag,
                        tn_error *error);

@@ -180,8 +180,9 @@ tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error)
             tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
 }
 
-/* Finds the pass that the options name. Refuses a pass that can use none of the allowed techniques,
- * and a pass that only swaps if swaps are not allowed. */
+/* Finds the pass that the options name, and removes from the allowed techniques those that this
+ * search cannot use. Refuses a pass that can use none of the allowed techniques, and a pass that
+ * only swaps if swaps are not allowed. */
 static tn_status answer_find_pass(tn__fit *fit, const tn_pass **found) {
     const char *name = fit->options.pass != NULL ? fit->options.pass : ANSWER_PASS;
     TN_TRY(tn__pass_find(name, found, fit->error));
@@ -302,7 +303,8 @@ static tn_status answer_plan(tn__fit *fit, const tn_problem *problem, uint64_t e
         return tn__fail_as(fit->error, status, &said);
     fit->ended = TN__ENDED_CALLER;
     quiet.progress = NULL;
-    plan.planner = ANSWER_PLANNER; /* this planner ends in short time without a limit */
+    /* after a stop by the caller, a planner runs that ends in a short time without a limit */
+    plan.planner = ANSWER_PLANNER;
     return tn_plan(problem, &plan, layout, fit->error);
 }
 

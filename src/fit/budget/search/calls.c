@@ -1,5 +1,6 @@
-/* calls.c - the public calls of tenure/search.h: one budget, the least budget, the whole curve, and
- * the decision for each tensor. Cost: one search (compete.c) for each budget. */
+/* calls.c - the public calls of tenure/search.h that search for a budget, for the least budget, or
+ * for the whole curve, and those that report the decision for each tensor. Cost: one search
+ * (compete.c) for each budget. */
 #include "fit/budget/search/seek.h"
 
 #include <tenure/fit.h>
@@ -45,8 +46,8 @@ static bool calls_is_none(tn_status status) {
     return status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED;
 }
 
-/* Whether some program is within the budget under these rules. `ends_at`: the time at which the
- * whole call must end; 0: no limit. */
+/* Whether a program within the budget is found under these rules; *bytes: its bytes. `ends_at`: the
+ * time at which the whole call must end; 0: no limit. */
 static bool calls_fits(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *given, double ends_at, const tn_rules *rules,
                        uint64_t *bytes) {
@@ -126,7 +127,7 @@ tn_status tn_fit(const tn_program *program, const tn_costs *costs, const tn_fit_
 
 tn_status tn_fit_least(const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_fit_result *result, tn_error *error) {
-    tn__refusal none; /* not used, because without a budget no search is refused */
+    tn__refusal none; /* facts that nothing reads: a search without a budget is never refused */
     return calls_one(program, NULL, costs, options, calls_least, result, &none, error);
 }
 

@@ -75,8 +75,9 @@ static bool compete_is_joint(const tn__fit *fit, const tn__fit_competitor *compe
     return fit->competitor_count > 1 && competitor->pass == tn__pass_named("joint");
 }
 
-/* Whether the search `competitor` comes before the search `of` and allows only a part of its
- * techniques, so that `of` may build on it. */
+/* Whether the search `of` may build on the search `competitor`: both are the same search, or `of`
+ * is one of the pass `joint`, and `competitor` comes before it and allows only a part of its
+ * techniques. */
 static bool compete_is_less(const tn__fit *fit, const tn__fit_competitor *competitor,
                             const tn__fit_competitor *of) {
     return competitor == of ||

@@ -47,7 +47,7 @@ typedef struct tn__fit_start {
  * techniques that it allows. */
 typedef struct tn__fit_competitor {
     const tn_pass *pass;
-    uint32_t allow; /* TN_FIT_* */
+    uint32_t allow; /* TN_FIT_*: the techniques that the search allows */
     /* limit for the work of a call of the pass, as a multiple of the default effort of `joint`; 0:
      * no limit */
     uint32_t most;
@@ -91,14 +91,15 @@ typedef struct tn__fit {
     /* time of an answer from another order of operators; slower results are useless; 0: no such
      * answer */
     uint64_t incumbent;
-    /* TIME or CALLER: the search must end, and the answers so far are the result */
+    /* what ended the search early: with TIME or CALLER, the answers so far are the result */
     tn__ended ended;
     tn__text lines;      /* explanations of the pass that is running */
     tn__refusal refusal; /* the facts for the error message if no program meets the budget */
     tn_error *error;
 } tn__fit;
 
-/* answer.c */
+/* Begins a search: reads the options, finds the pass, and lists the competing searches and the
+ * orders of operators (answer.c). The caller must call tn__fit_close, even after an error. */
 tn_status tn__fit_open(tn__fit *fit, const tn_program *program, const tn_costs *costs,
                        const tn_fit_options *options, tn_error *error);
 void tn__fit_close(tn__fit *fit);
@@ -114,8 +115,7 @@ tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed
 /* Plans the layout of a result, and updates its bytes. An earlier layout is replaced.
  *
  * care    QUICK: fastest, and never smaller than the careful layout. SHORT: a tenth of the time of
- * a
- *         careful layout, and mostly as small; careful if the caller chose a planner
+ *         a careful layout, and mostly as small; careful if the caller chose a planner
  * enough  stop at a layout of at most this many bytes; 0: search for the smallest
  */
 typedef enum tn__fit_care { TN__FIT_CAREFUL, TN__FIT_SHORT, TN__FIT_QUICK } tn__fit_care;

@@ -44,8 +44,8 @@ typedef struct within_range {
      * one */
     uint64_t none;
     uint64_t allowed; /* the limit of live bytes to try next */
-    /* time of the last answer in picoseconds; in the search for the least, its bytes if it was
-     * within the target, otherwise UINT64_MAX */
+    /* time of the last answer; in the search for the least, its bytes if it was within the target,
+     * otherwise UINT64_MAX */
     uint64_t figure;
     bool fits, more; /* fits: the last answer was within the target; more: another round may help */
     /* the last answer of the pass, to start from; without actions: no answer yet */
@@ -213,8 +213,8 @@ static bool within_is_far(const tn__fit *fit, uint32_t order, uint64_t target) {
     return fit->for_least && low - low / WITHIN_APART > target;
 }
 
-/* Searches with all orders of operators. The order with the least memory comes first, because
- * within a budget it is mostly the faster one. */
+/* Searches with all orders of operators, except those that need far more bytes than the target. The
+ * order with the least memory comes first, because within a budget it is mostly the faster one. */
 static tn_status within_ranges(tn__fit *fit, within_range *ranges, tn_fit_result *best) {
     uint32_t rounds = 0;
     for (uint32_t i = fit->start_count; i-- > 0 && !within_is_near(fit, best);)

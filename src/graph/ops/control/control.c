@@ -10,7 +10,7 @@
  */
 #include "graph/op.h"
 
-/* --- inference that operators with blocks share ----------------------------------------------- */
+/* --- code that If, Loop and Scan share -------------------------------------------------------- */
 
 typedef struct control_carried { /* one value that a loop carries from iteration to iteration */
     const tn_tensor *initial;    /* the initial value, an input of the operator */
@@ -60,7 +60,7 @@ static tn_status control_set(tn_infer *infer, uint32_t index, const tn_tensor *l
     return TN_OK;
 }
 
-/* --- what iterations carry -------------------------------------------------------------------- */
+/* --- values that a loop carries from iteration to iteration ----------------------------------- */
 
 /* Computes the value that an extent has before the last iteration, if it starts as `initial` and
  * one iteration takes it from `now` to `next`. Returns false if that is unknown, or if it does not
@@ -149,7 +149,7 @@ static tn_status control_widen(tn_infer *infer, const control_carried *carried, 
     return tn__set_formal(infer, carried->formal, &wide, axes);
 }
 
-/* Sets an output to the value after the last iteration. */
+/* Sets the shape of an output to that of the carried value after the last iteration. */
 static tn_status control_last(tn_infer *infer, uint32_t index, const control_carried *carried) {
     const tn_tensor *now = control_tensor(infer, carried->formal);
     const tn_tensor *next = control_tensor(infer, carried->next);
@@ -317,7 +317,8 @@ static tn_status branch_if_fold(tn_infer *infer) {
  * Source: operator texts of ONNX, opsets 1 to 21.
  */
 
-/* exports of while loops write at least this number if there is no limit */
+/* a limit of at least this number of iterations counts as no limit if the loop may stop earlier,
+ * because exporters write such numbers for while loops */
 #define LOOP_TRIPS_MAX (INT64_C(1) << 31)
 
 static tn_status loop_body(tn_infer *infer, const tn_block **body, uint32_t *carried) {
@@ -621,7 +622,7 @@ static tn_status scan_map(tn_infer *infer) {
     return TN_OK;
 }
 
-/* --- the family ------------------------------------------------------------------------------- */
+/* --- the table of these operators ------------------------------------------------------------- */
 
 /* clang-format off */
 #define CONTROL(name, least, most, more) .type = #name, .inputs_min = least, .inputs_max = most, \

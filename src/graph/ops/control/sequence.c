@@ -83,17 +83,17 @@ static tn_status sequence_length(tn_infer *infer) {
 static tn_status sequence_length_fold(tn_infer *infer) {
     const tn_tensor *list = tn__input(infer, 0);
     int64_t length = (int64_t)list->repeat;
-    /* A carried sequence is as long as before the last iteration, so its length is not tracked
-     * there. */
+    /* in a block, a carried sequence has the length that it has before the last iteration, so the
+     * length is not a known value there */
     if (list->repeat > INT64_MAX || !(list->flags & TN_TENSOR_SEQUENCE) || infer->op->block)
         return TN_OK;
     return tn__set_value_ints(infer, 0, &length, 1);
 }
 
-/* --- between tensors and sequences --- */
+/* --- conversions between tensors and sequences --- */
 
-/* Reads the sizes of a split along the axis: the number of parts, and the largest size. Returns
- * false if they are unknown. */
+/* Reads the sizes of a split along the axis: the number of parts, the largest size, and whether
+ * sizes differ (*uneven). Returns false if they are unknown. */
 static bool sequence_pieces(const tn_infer *infer, int64_t extent, uint64_t *pieces,
                             int64_t *largest, bool *uneven) {
     uint32_t count;
@@ -176,7 +176,8 @@ static tn_status sequence_concat(tn_infer *infer) {
 /* --- optional values --- */
 
 static tn_status sequence_same(tn_infer *infer) {
-    /* an Optional without a value sets nothing */
+    /* the output has type and shape of the input; without an input (an empty Optional) they stay
+     * unknown */
     return tn__set_like(infer, 0, tn__input(infer, 0));
 }
 

@@ -11,7 +11,7 @@
 #include "graph/rules/window.h"
 
 static tn_status aten_shape(tn_infer *infer) {
-    (void)infer; /* the file states the shapes */
+    (void)infer; /* nothing is inferred, because the file states the shapes */
     return TN_OK;
 }
 

@@ -29,8 +29,8 @@ static tn_status contrib_shape_skip(tn_infer *infer) {
     return tn__set_output(infer, 2, TN_FLOAT32, x->rank, shape);
 }
 
-/* Output 0 may overwrite the input or the skip connection, and the sum may overwrite the other one,
- * unless it is broadcast. */
+/* With the sum as an output, output 0 may overwrite the input, and the sum the skip connection
+ * unless that is broadcast. Without it, output 0 may overwrite either of them. */
 static uint64_t contrib_inplace_skip(tn_infer *infer, uint32_t output) {
     const tn_tensor *x = tn__input(infer, 0), *skip = tn__input(infer, 1);
     bool alike = tn__shape_known(x) && tn__shape_known(skip) && x->rank == skip->rank &&
@@ -56,7 +56,7 @@ static tn_status contrib_shape_embed(tn_infer *infer) {
     return tn__set_output(infer, 2, words->dtype, 3, y);
 }
 
-/* --- element by element --- */
+/* --- element-wise operators, and products with weights --- */
 
 static tn_status contrib_shape_broadcast(tn_infer *infer) {
     const tn_tensor *both[2] = {tn__input(infer, 0), tn__input(infer, 1)};

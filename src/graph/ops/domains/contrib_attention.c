@@ -24,7 +24,7 @@ static uint64_t contrib_flops_over(tn_infer *infer, int64_t keys) {
     return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(4, (uint64_t)keys));
 }
 
-/* --- one matrix for queries, keys and values: Attention, QAttention --- */
+/* --- Attention, QAttention: one weight matrix gives queries, keys and values --- */
 
 /* Sets the shapes of self-attention; `past_at` is the index of the input with the past. */
 static tn_status contrib_self(tn_infer *infer, uint32_t past_at, tn_dtype dtype) {
@@ -85,7 +85,7 @@ static uint64_t contrib_flops_self(tn_infer *infer) {
     return scores == TN_SIZE_UNKNOWN ? scores : tn__add_sat(projection, scores);
 }
 
-/* --- queries, keys and values apart: MultiHeadAttention --- */
+/* --- MultiHeadAttention: queries, keys and values are separate inputs --- */
 
 typedef struct contrib_multi_extents {
     int64_t batch, queries, keys, heads, size, value_size;
@@ -192,7 +192,7 @@ static uint64_t contrib_inplace_past_3(tn_infer *infer, uint32_t output) {
     return output == 1 || output == 2 ? 1u << (2 + output) : 0;
 }
 
-/* --- fewer heads of keys than of queries: GroupQueryAttention --- */
+/* --- GroupQueryAttention: several heads of queries share a head of keys and values --- */
 
 typedef struct contrib_group_extents {
     int64_t batch, queries, heads, groups, size, past, total;
@@ -273,7 +273,7 @@ static tn_status contrib_shape_sparse(tn_infer *infer) {
     return TN_OK;
 }
 
-/* --- tokens of several sequences one after the other --- */
+/* --- attention over packed batches: the tokens of all sequences follow each other --- */
 
 static tn_status contrib_shape_packed(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *w = tn__input(infer, 1);
@@ -321,7 +321,8 @@ static tn_view contrib_view_paged(tn_infer *infer, uint32_t output) {
     return view;
 }
 
-/* Sets the shapes of DecoderAttention: query [S, B, H]. The caches grow or are absent. */
+/* Sets the shape of DecoderAttention: query [S, B, H]. The caches grow or are absent, so only their
+ * type is set. */
 static tn_status contrib_shape_decoder(tn_infer *infer) {
     TN_TRY(tn__set_like(infer, 0, tn__input(infer, 0)));
     for (uint32_t i = 1; i < 3; i++) TN_TRY(tn__set_dtype(infer, i, tn__input(infer, 0)->dtype));
@@ -368,7 +369,7 @@ static tn_status contrib_shape_gated_relative(tn_infer *infer) {
     return tn__set_output(infer, 0, x->dtype, 4, (int64_t[]){batch, heads, length, length});
 }
 
-/* --- recurrences: as those of ONNX, with options of their own --- */
+/* --- recurrences like those of ONNX, with additional options --- */
 
 /* Sets the shape of a state. If the attribute `state_window` W is above 0, it holds the states of
  * the last W tokens along a leading axis. */
@@ -391,7 +392,8 @@ static tn_status contrib_shape_causal(tn_infer *infer) {
     TN_TRY(tn__shape_first(infer));
     tn_dtype dtype = past != NULL ? past->dtype : x->dtype;
     bool last = tn__attr_int(infer->op, "channels_last", 0) != 0;
-    /* the case of several dimensions is not documented */
+    /* with several spatial dimensions the shape of the state is not documented, so it stays
+     * unknown */
     if (dims != 1) return tn__set_dtype(infer, 1, dtype);
     int64_t length = tn__extent_mul(tn__extent_add(tn__extent(w, -1), -1), dilation);
     int64_t channels = tn__extent(x, last ? 2 : 1);

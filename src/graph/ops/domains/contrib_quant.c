@@ -67,7 +67,7 @@ static tn_status quant_shape_concat(tn_infer *infer) {
     return tn__set_output(infer, 0, dtype, rank, shape);
 }
 
-/* --- pools, with channels possibly last --- */
+/* --- quantised pools, whose images may have the channels last --- */
 
 static bool quant_channels_last(const tn_infer *infer) {
     return tn__attr_int(infer->op, "channels_last", 0) != 0;
@@ -92,7 +92,7 @@ static tn_status quant_shape_pool(tn_infer *infer) {
         TN_TRY(tn__window_pool(infer, x, shape));
         return tn__set_output(infer, 0, x->dtype, x->rank, shape);
     }
-    tn_tensor first = *x; /* the shape as if the channels came first */
+    tn_tensor first = *x; /* the shape of the image, reordered so that channels come first */
     shape[0] = x->shape[0];
     shape[1] = x->shape[x->rank - 1];
     for (uint32_t d = 2; d < x->rank; d++) shape[d] = x->shape[d - 1];

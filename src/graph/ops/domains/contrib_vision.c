@@ -96,7 +96,7 @@ static uint64_t vision_inplace_conv(tn_infer *infer, uint32_t output) {
     return output == 0 ? 1u << 3 : 0;
 }
 
-/* --- what cannot be planned --- */
+/* --- operators that cannot be planned --- */
 
 /* Refuses operators that generate text by running their graphs an unknown number of times. */
 static tn_status vision_refuse_search(tn_infer *infer, uint32_t round, bool *again) {

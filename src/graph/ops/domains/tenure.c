@@ -84,7 +84,7 @@ static uint64_t tenure_inplace_sparse(tn_infer *infer, uint32_t output) {
 /* --- Opaque --- */
 
 static tn_status tenure_shape_opaque(tn_infer *infer) {
-    (void)infer; /* the shape that the file states is kept */
+    (void)infer; /* no shape is computed: the output keeps the one that the caller gave it */
     return TN_OK;
 }
 static uint64_t tenure_flops_opaque(tn_infer *infer) {
@@ -131,7 +131,8 @@ static tn_status tenure_shape_matmul(tn_infer *infer) {
     if (left[a->rank - 1] != right[b->rank - 2])
         return tn__infer_fail(infer, "%lld columns against %lld rows", (long long)left[a->rank - 1],
                               (long long)right[b->rank - 2]);
-    tn_tensor batch_a = *a, batch_b = *b; /* the batch dimensions, without the last two */
+    /* `batch_a`, `batch_b`: shapes of a and b without the last two dimensions */
+    tn_tensor batch_a = *a, batch_b = *b;
     batch_a.rank -= 2, batch_a.shape = left;
     batch_b.rank -= 2, batch_b.shape = right;
     both[0] = &batch_a, both[1] = &batch_b;
@@ -237,7 +238,7 @@ static tn_view tenure_view_part(tn_infer *infer, uint32_t output) {
     return tn__view_input(infer, 0, offset);
 }
 
-/* --- weights of 8 bits --- */
+/* --- weights that are stored in 8 bits --- */
 
 static tn_status tenure_shape_quantize(tn_infer *infer) {
     const tn_tensor *w = tn__input(infer, 0);
@@ -255,7 +256,7 @@ static tn_status tenure_shape_dequantize(tn_infer *infer) {
     return tn__set_output(infer, 0, TN_FLOAT32, q->rank, q->shape);
 }
 
-/* --- weights of which most are zero --- */
+/* --- sparse weights, that is, weights most of which are zero --- */
 
 static tn_status tenure_sparse_form(tn_infer *infer, tn__sparse *form) {
     int64_t rows = tn__attr_int(infer->op, "rows", 0);

@@ -46,7 +46,7 @@ static uint64_t tflite_inplace_first(tn_infer *infer, uint32_t output) {
     return output == 0 && from && to && from->dtype == to->dtype;
 }
 
-/* --- operations, multiply-add = 2 ----------------------------------------------------------- */
+/* --- numbers of operations; a multiply-add counts as 2 -------------------------------------- */
 
 static uint64_t tflite_flops_unknown(tn_infer *infer) {
     (void)infer;

@@ -111,7 +111,8 @@ static int64_t arithmetic_max(int64_t a, int64_t b, tn_dtype dtype, bool *good) 
 static int64_t arithmetic_pow(int64_t a, int64_t b, tn_dtype dtype, bool *good) {
     (void)dtype;
     uint64_t power = 1, base = (uint64_t)a;
-    /* the result is a fraction; its conversion to an integer depends on the platform */
+    /* a negative power of an integer is a fraction, and its conversion to an integer depends on the
+     * platform, so no value is computed */
     if (b < 0) *good = false;
     for (uint64_t left = b < 0 ? 0 : (uint64_t)b; left; left >>= 1, base *= base)
         if (left & 1) power *= base;
@@ -220,7 +221,7 @@ static tn_status arithmetic_fold(tn_infer *infer, arithmetic_pair pair) {
 }
 
 /* Whether bounds of products and quotients follow from the bounds of the operands: no operand may
- * be negative. */
+ * be negative, and a divisor must be positive. */
 static bool arithmetic_bounds_hold(const tn_infer *infer, bool positive_divisor) {
     if (!tn__value_is_bound(infer, 0) && !tn__value_is_bound(infer, 1)) return true;
     for (uint32_t k = 0; k < 2; k++) {
@@ -277,7 +278,8 @@ static tn_status arithmetic_compare(tn_infer *infer, arithmetic_relation relatio
         const double b[2] = {tn__value_at(least[1], index[1][i]),
                              tn__value_at(most[1], index[1][i])};
         int holds = arithmetic_decide(relation, a, b);
-        /* int64 numbers above 2^53 are not exact as double */
+        /* an int64 above 2^53 is rounded when it becomes a double, so such numbers cannot be found
+         * equal */
         bool rounded = fmax(fabs(a[1]), fabs(b[1])) > 0x1p53;
         if (holds == 2 || (rounded && relation == ARITHMETIC_EQUAL && holds)) return TN_OK;
         result[i] = holds;
@@ -381,7 +383,7 @@ static tn_status arithmetic_fold_Where(tn_infer *infer) {
     return arithmetic_set(infer, yes->ints ? ints : NULL, yes->ints ? NULL : floats, count);
 }
 
-/* --- the entries --- */
+/* --- in-place rules, and the table of these operators --- */
 
 static uint64_t arithmetic_inplace(tn_infer *infer, uint32_t output) {
     return output ? 0 : tn__inplace_broadcast(infer, UINT64_MAX);

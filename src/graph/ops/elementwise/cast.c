@@ -64,7 +64,9 @@ static tn_status cast_to_floats(tn_infer *infer, const tn_value *value, tn_dtype
     for (uint32_t i = 0; i < value->count; i++) {
         double element =
             from == TN_UINT64 ? (double)(uint64_t)value->ints[i] : tn__value_at(value, i);
-        if (dtype == TN_FLOAT32 && value->ints) /* rounds once, not twice */
+        /* converts integers directly, so that they are rounded once; via double they would be
+         * rounded twice */
+        if (dtype == TN_FLOAT32 && value->ints)
             element = from == TN_UINT64 ? (double)(float)(uint64_t)value->ints[i]
                                         : (double)(float)value->ints[i];
         floats[i] = tn__round(dtype, element);

@@ -110,8 +110,8 @@ static uint64_t attention_flops(tn_infer *infer) {
     return flops == TN_DIM_UNKNOWN || flops < 0 ? TN_SIZE_UNKNOWN : (uint64_t)flops;
 }
 
-/* Without a past, the new keys and values are the present ones: outputs 1 and 2 are views of
- * them. */
+/* Without a past, the new keys and values are the present ones: outputs 1 and 2 are views of them,
+ * if they have rank 4. */
 static tn_view attention_view(tn_infer *infer, uint32_t output) {
     const tn_tensor *from = output == 1 || output == 2 ? tn__input(infer, output) : NULL;
     bool same = from != NULL && tn__input(infer, 4) == NULL && tn__rank_known(from) &&

@@ -73,7 +73,8 @@ static tn_status conv_transpose_extents(tn_infer *infer, const tn__window *windo
     for (uint32_t i = 0; i < window->spatial; i++) {
         int64_t reach, steps;
         output[i] = TN_DIM_UNKNOWN;
-        if (given != NULL) { /* old files state the extents of N and C, too */
+        /* only the last entries are used: old files also state the extents of N and C */
+        if (given != NULL) {
             output[i] = given[given_count - window->spatial + i];
             if (output[i] < 0) return tn__infer_fail(infer, "attribute output_shape is negative");
             continue;

@@ -7,8 +7,8 @@
 #include "graph/rules/window.h"
 #include "graph/tiles/split.h"
 
-/* Checks that the left operand has as many columns as the right one has rows. If one of the numbers
- * is an upper bound, this is only known in a run. */
+/* Checks that the left operand has as many columns as the right one has rows. There is no check if
+ * one of the two tensors has upper bounds as extents: then this is only known in a run. */
 static tn_status matmul_inner(tn_infer *infer, const tn_tensor *a, int64_t columns,
                               const tn_tensor *b, int64_t rows) {
     bool loose = (a->flags | b->flags) & TN_TENSOR_BOUND;

@@ -136,7 +136,7 @@ static tn_status generate_shape_counts(tn_infer *infer) {
 }
 
 static tn_status generate_shape_text(tn_infer *infer) {
-    /* the number of words that remain after removing stop words depends on the data */
+    /* only the type is set: how many words remain without the stop words depends on the data */
     return tn__set_dtype(infer, 0, TN_STRING);
 }
 

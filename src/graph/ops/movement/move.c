@@ -183,7 +183,7 @@ static tn_status move_pad(tn_infer *infer) {
     const int64_t *pads, *axes = NULL;
     uint32_t count, axis_count = 0;
     int64_t shape[TN_RANK_MAX];
-    /* opset 1 used another name */
+    /* in opset 1 the attribute is called "paddings" */
     const char *name = tn__attr(infer->op, "paddings") ? "paddings" : "pads";
     if (!tn__rank_known(input)) return move_open(infer, TN_RANK_UNKNOWN);
     if (!tn__list(infer, 1, name, &pads, &count) || !pads) return move_open(infer, input->rank);
@@ -207,7 +207,7 @@ static tn_status move_pad(tn_infer *infer) {
     return tn__set_output(infer, 0, input->dtype, input->rank, shape);
 }
 
-/* A Pad is a view if the shapes are equal and no pad is negative. A negative pad could move
+/* A Pad is a view if all of its pads are 0. Equal shapes are not enough: a negative pad could move
  * elements even though the shapes are equal. */
 static tn_view move_pad_view(tn_infer *infer, uint32_t output) {
     const int64_t *pads;

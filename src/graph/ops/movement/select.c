@@ -115,7 +115,8 @@ static tn_status select_top_k(tn_infer *infer) {
     if (known && (shape[axis] == TN_DIM_UNKNOWN || k[0] < shape[axis])) {
         shape[axis] = k[0];
     } else if (!known && shape[axis] != TN_DIM_UNKNOWN) {
-        tn__set_bound_axis(infer, 0, axis); /* at most all elements are selected */
+        /* k is unknown, so the extent is an upper bound: at most all elements are selected */
+        tn__set_bound_axis(infer, 0, axis);
         tn__set_bound_axis(infer, 1, axis);
     }
     TN_TRY(tn__set_output(infer, 0, input->dtype, input->rank, shape));

@@ -51,7 +51,7 @@ static int64_t slice_clamp(int64_t at, int64_t extent, int64_t low, int64_t high
 }
 
 /* Computes the slice along one dimension. If the ends are bounds and the step is negative, any part
- * may remain. */
+ * may remain, so the extent of the input stays as the upper bound. */
 static void slice_cut(const slice_operands *lists, uint32_t i, uint32_t axis, int64_t step,
                       slice_plan *plan) {
     int64_t extent = plan->extent[axis], from = lists->starts[i], to = lists->ends[i];
@@ -208,7 +208,7 @@ static bool slice_split_extent(const tn_infer *infer, int64_t extent, uint32_t i
             TN_OK ||
         (tn__bound_axes(infer, infer->op->inputs[0]) >> axis & 1))
         return true;
-    int64_t before; /* the last part may be smaller */
+    int64_t before; /* the last part of a Split into equal parts may be smaller than the others */
     if (__builtin_mul_overflow(chunk, (int64_t)index, &before) || before > extent) before = extent;
     if (extent - before < chunk) *part = extent - before;
     return true;
@@ -260,7 +260,8 @@ static tn_status slice_split_shape(tn_infer *infer) {
     if (input->rank) memcpy(shape, input->shape, input->rank * sizeof *shape);
     for (uint32_t i = 0; i < tn__output_count(infer); i++) {
         if (!slice_split_extent(infer, input->shape[axis], i, &shape[axis])) {
-            shape[axis] = input->shape[axis]; /* the part has at most the extent of the input */
+            /* the extent of the part is unknown, so the extent of the input is its upper bound */
+            shape[axis] = input->shape[axis];
             tn__set_bound_axis(infer, i, axis);
         }
         TN_TRY(tn__set_output(infer, i, input->dtype, input->rank, shape));

@@ -51,7 +51,8 @@ static tn_status views_reshape_written(tn_infer *infer, const int64_t *target, u
                                       "extent %u of the shape is 0 (copy), but '%.80s' has rank %u",
                                       i, input->name, input->rank);
             shape[i] = tn__rank_known(input) ? input->shape[i] : TN_DIM_UNKNOWN;
-            /* 0 as a lower bound does not mean that the extent is copied */
+            /* the extent is unknown if the 0 is only a lower bound: an extent above 0 is not
+             * copied */
             if (loose && !tn__value_is_exact_at(infer, 1, i) && shape[i] != 0)
                 shape[i] = TN_DIM_UNKNOWN;
         } else if (target[i] < 0) {
@@ -61,7 +62,8 @@ static tn_status views_reshape_written(tn_infer *infer, const int64_t *target, u
     return TN_OK;
 }
 
-/* Whether the extent for -1 shrinks if a written extent that is a bound grows. */
+/* Whether the extent for which -1 stands may shrink when another extent of the shape grows, because
+ * that other extent is unknown or only a bound. */
 static bool views_reshape_falls(const tn_infer *infer, const int64_t *shape, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (shape[i] == TN_DIM_UNKNOWN ||
@@ -91,7 +93,8 @@ static tn_status views_reshape_known(tn_infer *infer, const int64_t *target, uin
     if (open != TN_NONE) {
         uint64_t extent = others ? have / others + (have % others != 0) : 0;
         if (extent > INT64_MAX) return tn__infer_fail(infer, "extent %u overflows", open);
-        shape[open] = 1; /* makes the extent known for the following call */
+        /* lets the next call see this extent as known, so that it looks at the other extents */
+        shape[open] = 1;
         bool falls = views_reshape_falls(infer, shape, count) && !loose_input;
         shape[open] = falls ? TN_DIM_UNKNOWN : (int64_t)extent;
     }

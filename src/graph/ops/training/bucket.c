@@ -4,7 +4,7 @@
  *                                                parts: number of equal parts that it divides into
  *   BucketParts(bucket) -> tensors...            shapes: for each the rank, then the extents
  *   ShardPart(bucket) -> part                    parts, part: number of parts, index of this one
- *   ShardWhole(part) -> bucket                   parts, part: zeros where the others are
+ *   ShardWhole(part) -> bucket                   parts, part: the others are filled with zeros
  *
  * A bucket is flat. Tensors lie in it one after the other, each at a multiple of 64 bytes, with
  * zeros between them; tensors of another type are converted. So a tensor of the bucket's type can
@@ -89,7 +89,7 @@ static tn_view bucket_view(tn_infer *infer, uint32_t output) {
     return at == TN_SIZE_UNKNOWN ? tn__no_view : tn__view_input(infer, 0, at);
 }
 
-/* --- one of several equal parts --- */
+/* --- ShardPart, ShardWhole: one of several equal parts of a bucket --- */
 
 /* Reads the attributes: the number of parts and the index of this part. */
 static tn_status bucket_which(tn_infer *infer, int64_t *parts, int64_t *part) {

@@ -38,7 +38,7 @@ static tn_view ranks_view(tn_infer *infer, uint32_t output) {
     return output != 0 ? tn__no_view : tn__view_input(infer, 0, 0);
 }
 
-/* --- parts of what lies between --- */
+/* --- parts of tensors along one axis, and of the classes of a loss --- */
 
 /* Reads the axis, its extent in x, and the number and index of parts. Extents before the axis must
  * be 1, so that parts lie one after the other in memory. */

@@ -50,7 +50,7 @@ static uint64_t train_flops_loss(tn_infer *infer) {
     return tn__mul_sat(12, tn__elements(tn__input(infer, 0)));
 }
 
-/* --- like an operand --- */
+/* --- operators whose outputs have the shape of an operand --- */
 
 static tn_status train_shape_first(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 0));
@@ -90,7 +90,7 @@ static tn_status train_shape_batch_norm_grad(tn_infer *infer) {
     return TN_OK;
 }
 
-/* --- given by attribute shape --- */
+/* --- operators whose attribute `shape` gives the shape of the output --- */
 
 static tn_status train_shape_given(tn_infer *infer) {
     uint32_t count;
@@ -120,7 +120,8 @@ static uint64_t train_taps(tn_infer *infer) {
     return taps;
 }
 
-/* Operations of a pool's gradient; its input has the shape of the pool's output. */
+/* Operations of a pool's gradient: one for each position of the pool's output (whose shape input 0
+ * has) and element of the window. */
 static uint64_t train_flops_pool(tn_infer *infer) {
     return tn__count_mul(tn__elements(tn__input(infer, 0)), train_taps(infer));
 }
@@ -181,7 +182,7 @@ static uint64_t train_flops_matmul(tn_infer *infer) {
     return tn__count_mul(tn__elements(tn__output(infer, 0)), tn__mul_sat(2, (uint64_t)inner));
 }
 
-/* --- recurrent: output k is the gradient of operand k --- */
+/* --- gradients of recurrent cells: output k is the gradient of operand k --- */
 
 static tn_status train_shape_recurrent(tn_infer *infer) {
     for (uint32_t k = 0; k < tn__output_count(infer); k++)
@@ -200,7 +201,7 @@ static uint64_t train_flops_recurrent(tn_infer *infer) {
     return tn__mul_sat(tn__mul_sat(6, turns), tn__add_sat(w, r));
 }
 
-/* --- updates: output k is the k-th operand that changes --- */
+/* --- optimizers: output k is the k-th of the operands that they update --- */
 
 static tn_view train_view_step(tn_infer *infer, uint32_t output) {
     if (output >= tn__output_count(infer)) return tn__no_view;
@@ -293,7 +294,7 @@ static uint64_t train_parts_flops_resize(tn_infer *infer) {
     return tn__count_mul(tn__elements(tn__input(infer, 0)), 8);
 }
 
-/* --- the family ------------------------------------------------------------------------------- */
+/* --- the table of these operators ------------------------------------------------------------- */
 
 /* clang-format off */
 #define TRAIN(name, least, most, outputs, rule) .type = #name, .inputs_min = least, \

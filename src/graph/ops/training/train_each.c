@@ -1,8 +1,8 @@
-/* train_each.c - gradients of one element by one element: the table of
+/* train_each.c - the operators that compute gradients element by element, one for each row of
  * graph/gradients/unary_gradients.def.
  *
- * They have the shape of their operands and may overwrite either one: each element is read before
- * its place is written.
+ * The result has the shape of the operands and may overwrite either one, because each element is
+ * read before its place is written.
  */
 #include "graph/rules/fold.h"
 

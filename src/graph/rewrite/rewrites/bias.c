@@ -5,7 +5,7 @@
 #include "graph/attr.h"
 
 /* Whether the tensor is static and has one number per channel for a result of this rank: its shape
- * is [channels, 1, ...], possibly after leading extents of 1. */
+ * is [channels, 1, ...], possibly after one leading extent of 1. */
 static bool bias_is_channel(const tn__draft *draft, tn_tensor_id id, const tn_tensor *y) {
     if (!tn__draft_is_known(draft, id) || !tn__draft_is_exact(draft, id)) return false;
     const tn_tensor *tensor = tn__draft_tensor_of(draft, id);

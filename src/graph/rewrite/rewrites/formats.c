@@ -48,8 +48,8 @@ static bool formats_is_line(const tn__draft *draft, tn_tensor_id id) {
     return tn__draft_is_float(draft, id) && formats_is_flat(draft, id);
 }
 
-/* Whether the convolution has a fast form for channels last. A convolution with many small groups
- * has no fast form. */
+/* Whether the convolution has a fast form for channels last: it has one group, or it is not
+ * transposed and is depthwise or has a multiple of 16 channels per group. */
 static bool formats_suits_conv(const tn__draft *draft, tn_op_id id) {
     const tn_op *op = tn__draft_op_of(draft, id);
     int64_t group = tn__attr_int(op, "group", 1);
@@ -69,8 +69,8 @@ static bool formats_is_conv(const tn__draft *draft, tn_op_id id) {
     return tn__draft_has(draft, id, TN_RULE_CONV) || tn__draft_is(draft, id, "ConvTranspose");
 }
 
-/* Whether every operand is an image as large as the output or, if `lines` is set, a vector. In a
- * concatenation, the extent along its axis may differ. */
+/* Whether every operand is an image that is computed in the run, of the rank of the output, or, if
+ * `lines` is set, a vector. At least one operand must be an image. */
 static bool formats_suits_all(const tn__draft *draft, const tn_op *op, bool lines) {
     uint32_t rank = tn__draft_tensor_of(draft, op->outputs[0])->rank, images = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -176,8 +176,8 @@ static tn_status formats_convert(tn__draft *draft, tn_op_id id, uint32_t index, 
     return TN_OK;
 }
 
-/* Makes the output have its channels last. If other operators need the order of the shape, a
- * Reorder follows. */
+/* Makes the output have its channels last. If it must be kept in the order of its shape (an output
+ * of the graph, or read by another block), a Reorder follows. */
 static tn_status formats_give(tn__draft *draft, tn_op_id id) {
     tn_tensor_id output = tn__draft_op_of(draft, id)->outputs[0], twin;
     tn_op_id made;

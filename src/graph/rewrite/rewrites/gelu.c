@@ -12,8 +12,8 @@
 
 #define GELU_FACTORS 3u
 
-/* Collects the factors of nested products; returns their number, or 0 if there are more than
- * GELU_FACTORS. */
+/* Collects the factors of a product with an input that is another product and is not read
+ * elsewhere. Returns their number, GELU_FACTORS, or 0 if neither input is such a product. */
 static uint32_t gelu_factors(const tn__draft *draft, tn_op_id id, tn_tensor_id *factors) {
     uint32_t inner = TN_NONE, count = 0;
     for (uint32_t i = 0; i < 2 && inner == TN_NONE; i++)
@@ -26,7 +26,7 @@ static uint32_t gelu_factors(const tn__draft *draft, tn_op_id id, tn_tensor_id *
     return count;
 }
 
-/* If `id` is a sum or product with the given number, returns its other operand; otherwise
+/* If one of the two inputs of `id` is the given number, returns the other input; otherwise
  * TN_NONE. */
 static tn_tensor_id gelu_beside(const tn__draft *draft, tn_op_id id, double number) {
     if (id == TN_NONE) return TN_NONE;

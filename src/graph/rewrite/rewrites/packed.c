@@ -48,8 +48,9 @@ static bool packed_is_plain(const tn__draft *draft, tn_op_id id, int64_t columns
            (tn__attr_float(op, "beta", 1) == 1 && tn__draft_is_row(draft, *bias, columns));
 }
 
-/* Whether operator `id` can read its operand `input` as packed weights: it must be a product, and
- * `input` its second operand. */
+/* Whether operator `id` can read its operand `input` as packed weights: it must be a product
+ * without factors, `input` its second operand, and the first operand a float32 tensor that is
+ * computed in the run. */
 static bool packed_reads(const tn__draft *draft, tn_op_id id, uint32_t input, int64_t columns) {
     tn_tensor_id bias, x = tn__draft_input(draft, id, 0);
     return input == 1 && x != TN_NONE && tn__draft_is_exact(draft, x) &&

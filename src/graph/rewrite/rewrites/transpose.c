@@ -21,8 +21,8 @@ static const int64_t *transpose_of(const tn__draft *draft, tn_op_id id, uint32_t
     return perm;
 }
 
-/* Sets attribute `name` of a product to `perm`. If the product already has that attribute, the
- * result applies both, the old one first. */
+/* Sets attribute `name` of a product to `perm`. If the product already has that attribute, its
+ * operand is transposed by `perm` first, and then as before. */
 static tn_status transpose_set(tn__draft *draft, tn_op_id product, const char *name,
                                const int64_t *perm, uint32_t count) {
     const tn_op *op = tn__draft_op_of(draft, product);

@@ -144,7 +144,7 @@ uint32_t tn__onnx_version(const onnx_reader *reader, const onnx_scope *scope, tn
     return found ? found->version : 0;
 }
 
-/* --- the model --- */
+/* --- reading a model: versions, functions, blocks --- */
 
 typedef struct onnx_model {
     int64_t ir_version;
@@ -208,7 +208,8 @@ static tn_status onnx_read_blocks(onnx_reader *reader, tn__span graph) {
     onnx_pending next = {.graph = graph, .prefix = ""};
     TN_TRY(tn__onnx_read_block(reader, &next));
     for (size_t i = 0; i < reader->pending_count; i++) {
-        next = reader->pending[i]; /* a copy, because the queue grows */
+        /* copies the entry, because the queue may move in memory when it grows */
+        next = reader->pending[i];
         TN_TRY(tn__onnx_read_block(reader, &next));
     }
     return tn__dims_check(&importer->dims, importer->error);

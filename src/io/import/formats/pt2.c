@@ -39,7 +39,7 @@ static tn_status pt2_contents(const tn__wanted *wanted, bool *found) {
 #define pt2_contents tn__pt2_contents
 #define pt2_close tn__pt2_close
 
-/* --- the archive ------------------------------------------------------------------------------ */
+/* --- finding the program in the archive ------------------------------------------------------- */
 
 static bool pt2_ends(tn__span name, const char *end) {
     size_t length = strlen(end);
@@ -89,8 +89,8 @@ static tn_status pt2_json(pt2_reader *reader, const tn__zip_member *member, json
                      (const char *)member->name.bytes, why.position);
 }
 
-/* Returns the first member, in the order of the archive, whose name ends with `suffix`; NULL if
- * there is none. */
+/* Returns the first member, in the order of the archive, with a name that ends with `suffix`; NULL
+ * if the archive has no such member. */
 static const tn__zip_member *pt2_suffixed(const pt2_reader *reader, const char *suffix) {
     for (size_t i = 0; i < reader->zip.count; i++)
         if (pt2_ends(reader->zip.members[i].name, suffix)) return &reader->zip.members[i];
@@ -156,7 +156,7 @@ static tn_status pt2_find(pt2_reader *reader, const tn__zip_member **program) {
             "first");
 }
 
-/* --- the program ------------------------------------------------------------------------------ */
+/* --- opening the program ---------------------------------------------------------------------- */
 
 static tn_status pt2_check_schema(pt2_reader *reader) {
     json_t *version = json_object_get(reader->program, "schema_version");
@@ -265,7 +265,7 @@ static tn_status pt2_inputs(pt2_reader *reader) {
     return TN_OK;
 }
 
-/* --- the graph -------------------------------------------------------------------------------- */
+/* --- making the graph ------------------------------------------------------------------------- */
 
 /* Adds those parameters and buffers to the graph that something reads, and all inputs of the
  * caller. */
@@ -318,7 +318,7 @@ static tn_status pt2_nodes(pt2_reader *reader) {
 }
 
 /* Sets *id to the tensor that becomes a result of the graph. If the result is an input, or a tensor
- * that was changed in place later, an Identity operator is added whose output is the result. */
+ * that was changed in place later, an Identity operator with the result as its output is added. */
 static tn_status pt2_result(pt2_reader *reader, uint32_t number, tn_tensor_id *id) {
     pt2_value *value = &reader->values[number];
     TN_TRY(tn__pt2_use(reader, number, id));

@@ -95,7 +95,7 @@ const char *tn__tflite_operator(uint32_t builtin) {
                                                                         : NULL;
 }
 
-/* --- the model -------------------------------------------------------------------------------- */
+/* --- functions for all files of the reader ---------------------------------------------------- */
 
 #define TFLITE_VERSION 3u
 /* operators above this number have it only in the newer field */
@@ -128,7 +128,7 @@ tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status,
                      subgraph, length, name.size ? (const char *)name.bytes : "");
 }
 
-/* --- operator codes ------------------------------------------------------------------------- */
+/* --- the list of operator types in the file ------------------------------------------------- */
 
 /* Returns the number of a builtin operator. The older field has one byte; the newer one is 0 in
  * files that do not have it. */
@@ -176,7 +176,7 @@ static tn_status tflite_codes(tflite_reader *reader, const tn__flat_table *model
     return TN_OK;
 }
 
-/* --- the file as a whole -------------------------------------------------------------------- */
+/* --- checking and reading a whole file ------------------------------------------------------ */
 
 /* Checks what follows the model. Metadata and label files may follow as a zip archive, which ends
  * with a list of its contents: an archive without that list was truncated. */
@@ -280,7 +280,8 @@ static tn_status tflite_read_blocks(tflite_reader *reader) {
     tflite_pending next = {.prefix = ""};
     TN_TRY(tn__tflite_block(reader, &next));
     for (size_t i = 0; i < reader->pending_count; i++) {
-        next = reader->pending[i]; /* a copy, because the queue grows */
+        /* copies the entry, because the queue may move in memory when it grows */
+        next = reader->pending[i];
         TN_TRY(tn__tflite_block(reader, &next));
     }
     TN_TRY(tflite_add_states(reader));

@@ -15,7 +15,7 @@
 #include "io/import/tensor_data.h"
 #include "io/import/onnx/onnx_reader.h"
 
-/* --- typed fields --- */
+/* --- reading elements from raw_data, or from the field for their type --- */
 
 /* The number of bits that one number of a varint field takes in the array. */
 static uint32_t onnx_number_bits(tn_dtype dtype) {
@@ -139,7 +139,7 @@ static tn_status onnx_part(onnx_reader *reader, tn_contents *contents, tn__span 
     if (tensor->segmented)
         TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "contents in segments are not read");
     if (!tensor->payload && !tensor->is_external) return TN_OK;
-    if (tensor->is_external) { /* external data is handled first */
+    if (tensor->is_external) { /* finds the external bytes before memory is allocated for them */
         tn__span bytes;
         TN_TRY(tn__contents_external(contents, tensor->external.location, tensor->external.offset,
                                      array->size, &bytes, found, reader->importer->error));
@@ -247,7 +247,7 @@ done:
     return status;
 }
 
-/* --- dense or sparse --- */
+/* --- whether a message is a dense or a sparse tensor --- */
 
 /* Whether a message is a TensorProto, not a SparseTensorProto; the comment at the top of this file
  * says how they differ. */

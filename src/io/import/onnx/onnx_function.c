@@ -24,7 +24,7 @@ static tn_status onnx_charge(onnx_reader *reader, uint64_t bytes) {
     return TN_OK;
 }
 
-/* --- the table of functions --- */
+/* --- the table of the model's functions, and their calls --- */
 
 /* Writes the key of a function to scratch slot 0: domain, name and overload with a NUL between
  * them. */
@@ -108,7 +108,8 @@ const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node
     if (!reader->function_count) return NULL;
     tn__text *key = onnx_function_key(reader, node->domain, node->type, node->overload);
     uint32_t at = key ? tn__names_find(&reader->function_names, key->data, key->size)
-                      /* TN__NAMES_NONE means out of memory; the next allocation reports that */
+                      /* out of memory: the function counts as not found; the next allocation
+                       * reports the error */
                       : TN__NAMES_NONE;
     return at == TN__NAMES_NONE ? NULL : &reader->functions[at];
 }
@@ -237,7 +238,7 @@ tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body) {
     return TN_OK;
 }
 
-/* --- attribute references --- */
+/* --- references from a function's body to attributes of its call --- */
 
 /* Reads name and reference of an attribute, not its value. */
 static tn_status onnx_attribute_head(onnx_reader *reader, tn__span message, tn__span *name,
@@ -283,7 +284,9 @@ tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span na
             continue;
         }
         if (attribute->size) return onnx_charge(reader, attribute->size);
-        *sees = NULL; /* a default value cannot refer to names of the caller */
+        /* the attribute is a default value of the function, which cannot refer to names of the
+         * caller */
+        *sees = NULL;
         return onnx_attribute_find(
             reader, tn__onnx_open(reader, call->function->message, &tn__onnx_function_schema),
             ONNX_FUNCTION_DEFAULT, name, attribute, &reference);

@@ -186,7 +186,7 @@ static tn__wire onnx_body(const onnx_reader *reader, const onnx_scope *scope) {
                          scope->is_function ? &tn__onnx_function_schema : &tn__onnx_graph_schema);
 }
 
-/* --- 1: stated shapes --- */
+/* --- pass 1: names with a shape that the file states --- */
 
 /* Notes which names have a stated shape. value_info has precedence over the list of outputs:
  * exporters that know more about a name put it there, and otherwise both state equal shapes. */
@@ -208,7 +208,7 @@ tn_status tn__onnx_index_stated(onnx_reader *reader, onnx_scope *scope) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* --- 2, 3: every name gets its tensor --- */
+/* --- passes 2 and 3: every name gets its tensor --- */
 
 static tn_status onnx_add_tensor(onnx_reader *reader, const onnx_scope *scope, tn__span name,
                                  tn_tensor_spec *spec, onnx_origin origin, onnx_local *local) {
@@ -255,7 +255,7 @@ static tn_status onnx_read_initializer(onnx_reader *reader, onnx_scope *scope, t
     if (!tensor.name.size)
         TN_FAIL(reader->importer->error, TN_E_INVALID, "an initializer has no name");
     TN_TRY(tn__onnx_local(reader, scope, tensor.name, &local));
-    /* the name is an initializer that gives a subgraph's input its default value */
+    /* ignores an initializer that gives an input of a subgraph its default value */
     if (local->origin == ONNX_BY_INPUT) return TN_OK;
     if (local->origin) return onnx_fail_double(reader, "initializer", tensor.name);
     tn_tensor_spec spec = {.kind = TN_KIND_PARAMETER,
@@ -282,14 +282,14 @@ static tn_status onnx_read_input(onnx_reader *reader, onnx_scope *scope, tn__spa
     tn__span name;
     onnx_local *local;
     onnx_type type;
-    /* tn_graph_set_block_io makes it an input */
+    /* tn_graph_set_block_io makes this tensor an input later */
     tn_tensor_spec spec = {.kind = TN_KIND_ACTIVATION};
     TN_TRY(tn__onnx_value_info_name(reader, message, &name));
     if (!name.size)
         TN_FAIL(reader->importer->error, TN_E_INVALID, "an input of the graph has no name");
     TN_TRY(tn__onnx_value_info(reader, message, &type));
     TN_TRY(tn__onnx_local(reader, scope, name, &local));
-    /* the input has a default value, so it is a parameter */
+    /* the input has a default value, so it is a parameter and already has a tensor */
     if (local->origin == ONNX_BY_INITIALIZER) return TN_OK;
     if (local->origin) return onnx_fail_double(reader, "input", name);
     if (scope->block == 0)
@@ -378,7 +378,7 @@ tn_status tn__onnx_declare_nodes(onnx_reader *reader, onnx_scope *scope) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* --- 4: the walk --- */
+/* --- pass 4: the nodes --- */
 
 typedef struct onnx_frame {
     tn__wire wire;
@@ -425,7 +425,7 @@ static tn_status onnx_walk(onnx_reader *reader, onnx_scope *scope) {
     return TN_OK;
 }
 
-/* --- 5: the block's own inputs and outputs --- */
+/* --- pass 5: the inputs and outputs of the block --- */
 
 static tn_status onnx_push_id(onnx_reader *reader, size_t at, tn_tensor_id id) {
     if (!tn__reserve(reader->importer->context, &reader->ids, &reader->id_room, at + 1,
@@ -435,7 +435,8 @@ static tn_status onnx_push_id(onnx_reader *reader, size_t at, tn_tensor_id id) {
     return TN_OK;
 }
 
-/* Looks up the ids of the names in one list; an output may be a name of an outer graph. */
+/* Looks up the ids of the names in one list. Inputs that have become parameters are left out. An
+ * output may be a name of an outer graph. */
 static tn_status onnx_list(onnx_reader *reader, const onnx_scope *scope, uint32_t list,
                            size_t *count) {
     tn__wire wire = onnx_body(reader, scope);
@@ -468,7 +469,7 @@ static tn_status onnx_set_io(onnx_reader *reader, const onnx_scope *scope) {
     TN_TRY(onnx_list(reader, scope, ONNX_GRAPH_OUTPUT, &all));
     if (all > UINT32_MAX)
         TN_FAIL(reader->importer->error, TN_E_UNSUPPORTED, "more than 2^32 inputs and outputs");
-    /* a dummy entry, so that even empty lists have an address */
+    /* adds a dummy entry, so that even empty lists have an address */
     TN_TRY(onnx_push_id(reader, all, TN_NONE));
     return tn_graph_set_block_io(reader->importer->graph, scope->block, reader->ids,
                                  (uint32_t)inputs, reader->ids + inputs, (uint32_t)(all - inputs),

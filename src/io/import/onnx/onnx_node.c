@@ -16,7 +16,7 @@
 
 #define ONNX_STRING_MAX (1u << 16)
 
-/* AttributeProto.AttributeType */
+/* the numbers of the enum AttributeProto.AttributeType */
 /* clang-format off */
 enum { ONNX_IS_ANY, ONNX_IS_FLOAT, ONNX_IS_INT, ONNX_IS_STRING, ONNX_IS_TENSOR, ONNX_IS_GRAPH,
        ONNX_IS_FLOATS, ONNX_IS_INTS, ONNX_IS_STRINGS, ONNX_IS_TENSORS, ONNX_IS_GRAPHS,
@@ -26,7 +26,7 @@ enum { ONNX_IS_ANY, ONNX_IS_FLOAT, ONNX_IS_INT, ONNX_IS_STRING, ONNX_IS_TENSOR, 
 typedef struct onnx_attr {
     tn__span message, name, reference;
     uint64_t type;
-    uint64_t ints, floats, strings; /* number of elements of the lists */
+    uint64_t ints, floats, strings; /* numbers of elements of the fields ints, floats and strings */
     int64_t i;
     double f;
     tn__span s, t, g, sparse;
@@ -228,7 +228,8 @@ static tn_status onnx_attr_list(onnx_reader *reader, const onnx_scope *scope, on
                                 const onnx_node *node, const onnx_attr *from, tn_attr attr,
                                 uint32_t *count) {
     bool graphs = attr.type == TN_ATTR_BLOCK;
-    uint32_t left = ONNX_ATTRS_MAX; /* each element becomes an attribute of the operator */
+    /* limit of the list's elements, each of which becomes an attribute of the operator */
+    uint32_t left = ONNX_ATTRS_MAX;
     uint32_t number = graphs ? (uint32_t)ONNX_ATTR_GRAPHS : (uint32_t)ONNX_ATTR_TENSORS;
     tn__wire wire = tn__onnx_open(reader, from->message, &tn__onnx_attribute_schema);
     tn__field field;

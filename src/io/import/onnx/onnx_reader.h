@@ -23,12 +23,14 @@
 
 #define ONNX_DEPTH_MAX 64u  /* limit of nesting of subgraphs and calls */
 #define ONNX_ATTRS_MAX 256u /* limit of attributes per node */
-/* limit per model and per function: the list is searched for every node */
+/* limit of operator sets per model and per function; the list of them is searched for every node */
 #define ONNX_OPSETS_MAX 64u
-/* bytes of functions that may be read repeatedly; see onnx_function.c */
+/* bytes of functions that may be read repeatedly, at least; see onnx_function.c */
 #define ONNX_EXPANSION_MIN (UINT64_C(1) << 20)
-#define ONNX_EXPANSION_FACTOR 64u         /* onnx_function.c */
-#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX) /* limit of elements that are read; see onnx_tensor.c */
+/* bytes of functions that may be read repeatedly, per byte of the file */
+#define ONNX_EXPANSION_FACTOR 64u
+/* limit of floating-point elements that are read from a small tensor; see onnx_tensor.c */
+#define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)
 
 /* --- the schema: field numbers and wire types --- */
 extern const tn__message tn__onnx_model_schema, tn__onnx_opset_schema, tn__onnx_function_schema,
@@ -89,11 +91,12 @@ typedef struct onnx_tensor {
     tn_dtype dtype;
     uint32_t rank;
     uint64_t elements;
-    tn__span raw;     /* raw_data */
+    tn__span raw;     /* content of the field raw_data */
     uint32_t payload; /* field number of the payload; 0: there is no payload */
     bool is_external, segmented;
     onnx_external external;
-    int64_t shape[TN_RANK_MAX]; /* the last member, because it is not cleared */
+    /* last in the struct, because code that clears the struct leaves this array out */
+    int64_t shape[TN_RANK_MAX];
 } onnx_tensor;
 
 /* --- scopes --- */
@@ -119,7 +122,8 @@ typedef struct onnx_function {
     tn__span message;
     tn__span name, domain, overload;
     uint32_t input_count, output_count;
-    size_t opset_first, opset_count; /* range in reader->opsets */
+    /* the function's own operator sets, as a range in reader->opsets */
+    size_t opset_first, opset_count;
 } onnx_function;
 
 /* A call of a function: the values of its formal names and attribute references. */
@@ -127,13 +131,13 @@ typedef struct onnx_call {
     const onnx_function *function;
     tn__span node; /* the NodeProto that calls the function */
     struct onnx_scope *caller;
-    /* [formal inputs and outputs of the function] the tensors of the caller */
+    /* [formal inputs], [formal outputs] the caller's tensors for them */
     const tn_tensor_id *inputs, *outputs;
 } onnx_call;
 
 typedef struct onnx_scope {
-    /* the scope around, with names that are visible, too; NULL for the main graph and for
-     * functions */
+    /* the scope of the block around; its names are visible here, too; NULL for the main graph and
+     * for functions */
     struct onnx_scope *parent;
     const onnx_call *call; /* NULL: the scope is outside of functions */
     /* the message that holds the nodes: a graph or, directly in a call, a function */
@@ -148,7 +152,8 @@ typedef struct onnx_scope {
     struct onnx_scope *holds; /* the scope that this scope keeps alive: its parent or its caller */
     /* number of scopes and waiting subgraphs that need this one, plus 1 while it is read itself */
     uint32_t users;
-    struct onnx_scope *before, *after; /* list of all scopes, for releasing them */
+    /* links of the list of all scopes, through which they are released */
+    struct onnx_scope *before, *after;
 } onnx_scope;
 
 /* A subgraph that waits in the queue to be read. */
@@ -176,7 +181,7 @@ typedef struct onnx_node {
 
 typedef struct onnx_reader {
     tn_importer *importer;
-    tn__arena arena;    /* exists until the file is read */
+    tn__arena arena;    /* memory that is released when the file has been read */
     onnx_opset *opsets; /* operator sets of functions */
     size_t opset_room, opset_count;
     onnx_opset model_opsets[ONNX_OPSETS_MAX];
@@ -219,7 +224,7 @@ static inline tn__wire tn__onnx_open(const onnx_reader *reader, tn__span message
 tn_status tn__onnx_where(const onnx_reader *reader, tn_status status, const char *what,
                          tn__span name);
 tn_status tn__onnx_no_memory(const onnx_reader *reader);
-/* Checks that the number of elements in a message fits 32 bits. */
+/* Checks that a message has less than 4 GiB, so that the number of its elements fits 32 bits. */
 tn_status tn__onnx_check_size(const onnx_reader *reader, tn__span message);
 /* Writes prefix and name as clean text into scratch slot 0, 1 or 2; returns NULL if memory runs
  * out. */
@@ -236,7 +241,7 @@ tn__span tn__onnx_tensor_name(const onnx_reader *reader, tn__span message, bool 
 /* Appends the extents of a field `dims`. */
 tn_status tn__onnx_dims(onnx_reader *reader, tn__wire *wire, const tn__field *field, uint32_t *rank,
                         int64_t *shape);
-/* The position of a message in the file. */
+/* The position of a message in the file, as the payload of a tensor. */
 static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span message) {
     return (tn_payload){(uint64_t)(message.bytes - reader->importer->bytes), message.size};
 }
@@ -245,7 +250,8 @@ static inline tn_payload tn__onnx_payload(const onnx_reader *reader, tn__span me
  * they are not stored. */
 tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_value *value);
 
-/* Reads type and shape. tn__onnx_type_settle puts in the values of symbols. */
+/* Reads element type and shape of a ValueInfoProto. Symbols among the extents get their values from
+ * tn__onnx_type_settle. */
 tn_status tn__onnx_value_info(onnx_reader *reader, tn__span message, onnx_type *type);
 tn_status tn__onnx_value_info_name(onnx_reader *reader, tn__span message, tn__span *name);
 void tn__onnx_type_settle(onnx_reader *reader, onnx_type *type);
@@ -262,7 +268,7 @@ typedef struct onnx_array { /* destination of a tensor's elements */
 /* Reads the elements of a tensor; *found is set to false if they are not in the file. */
 tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, const onnx_array *array,
                             bool *found);
-/* The function `contents` of the format. */
+/* Reads the data of a tensor, as tn_import_format.contents describes. */
 tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found);
 
 /* onnx_pair.c */
@@ -275,7 +281,7 @@ tn_status tn__onnx_join_pair(onnx_reader *reader, tn_op_spec *spec);
 /* Creates a scope with the values of `from` and one user. It takes over the caller's reference to
  * `from->holds`. */
 tn_status tn__onnx_scope_create(onnx_reader *reader, const onnx_scope *from, onnx_scope **scope);
-/* removes one user; accepts NULL */
+/* removes one user of a scope, and releases the scope with its last user; accepts NULL */
 void tn__onnx_scope_drop(onnx_reader *reader, onnx_scope *scope);
 /* Returns the entry of a name in a scope, and creates it if it does not exist. */
 tn_status tn__onnx_local(onnx_reader *reader, onnx_scope *scope, tn__span name, onnx_local **local);
@@ -304,8 +310,9 @@ const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node
 tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx_node *node,
                              const onnx_function *function, onnx_scope **body);
 tn_status tn__onnx_call_close(onnx_reader *reader, onnx_scope *body);
-/* Finds the attribute that a reference refers to, and the scope in which its subgraphs look up
- * names; size 0: it is omitted. */
+/* Finds the attribute to which a reference in a function's body refers, and the scope in which
+ * subgraphs of the attribute look up names. *attribute is empty if the call omits the attribute and
+ * it has no default value. */
 tn_status tn__onnx_reference(onnx_reader *reader, onnx_scope *scope, tn__span name,
                              tn__span *attribute, onnx_scope **sees);
 

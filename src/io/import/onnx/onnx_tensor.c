@@ -242,7 +242,7 @@ static tn_status onnx_tensor_read(onnx_reader *reader, tn__span message, onnx_te
         !importer->met(importer->met_self, 0, TN__MET_EXTERNAL, TN_NONE))
         return tn__onnx_no_memory(reader);
     if (tensor->is_external) return onnx_check_external(reader, tensor, bytes);
-    /* a segment is only a part of a tensor, so its size is not checked */
+    /* a segment is only a part of a tensor, so the size of its payload is not checked */
     if (!tensor->payload || tensor->segmented) return TN_OK;
     return onnx_check_payload(reader, tensor, &payload, bytes);
 }
@@ -261,7 +261,9 @@ static tn_status onnx_sparse_read(onnx_reader *reader, tn__span message, onnx_te
     }
     TN_TRY(tn__wire_close(&wire, reader->importer->error));
     TN_TRY(onnx_tensor_read(reader, values, tensor));
-    tensor->payload = 0; /* the stored values are not the data of the dense tensor */
+    /* a sparse tensor counts as having no payload, because the stored values are not the data of
+     * the dense tensor */
+    tensor->payload = 0;
     tensor->rank = rank;
     memcpy(tensor->shape, shape, rank * sizeof *shape);
     return onnx_tensor_size(reader, tensor, &bytes);
@@ -435,7 +437,8 @@ tn_status tn__onnx_value(onnx_reader *reader, const onnx_tensor *tensor, tn_valu
         onnx_convert(tensor, reader->ints, reader->floats);
     }
     for (uint32_t i = 0; tensor->dtype == TN_UINT64 && i < count; i++)
-        if (reader->ints[i] < 0) return TN_OK; /* a uint64 element that is too large for int64 */
+        /* a uint64 element is too large for int64, so the tensor gets no value */
+        if (reader->ints[i] < 0) return TN_OK;
     *value = (tn_value){.count = count,
                         .ints = floating ? NULL : reader->ints,
                         .floats = floating ? reader->floats : NULL};
@@ -532,7 +535,8 @@ static tn_status onnx_type_read(onnx_reader *reader, tn__span message, onnx_type
             return onnx_type_tensor(reader, inner, type);
         bool nested = choice == ONNX_TYPE_SEQUENCE || choice == ONNX_TYPE_OPTIONAL;
         bool twice = choice == ONNX_TYPE_SEQUENCE && type->flags;
-        if (!nested || twice) break; /* a map, an opaque value, a list of lists, or nothing */
+        /* the type stays unknown if it is a map, an opaque value, a list of lists, or missing */
+        if (!nested || twice) break;
         if (choice == ONNX_TYPE_SEQUENCE) type->flags = TN_TENSOR_SEQUENCE;
         TN_TRY(onnx_type_element(reader, inner, &message));
     }

@@ -19,7 +19,7 @@ static bool wire_fault(tn__wire *wire, const uint8_t *at, const char *why) {
 }
 
 /* Reads a varint at *next and moves *next to its end. Ten bytes hold 64 bits, so the tenth byte
- * provides only one. */
+ * provides only one bit. */
 static bool wire_long_varint(const uint8_t **next, const uint8_t *end, uint64_t *value) {
     const uint8_t *at = *next;
     uint64_t result = 0;

@@ -45,7 +45,7 @@ typedef struct tn__wire {
 
 typedef struct tn__field {
     uint32_t number;
-    uint32_t type;  /* one of TN_WIRE_* */
+    uint32_t type;  /* the wire type of the field, one of TN_WIRE_* */
     uint64_t value; /* the number of a field of type VARINT, FIXED32 or FIXED64 */
     tn__span span;  /* BYTES */
 } tn__field;

@@ -27,7 +27,7 @@ static tn_status lower_optional(pt2_reader *reader, uint32_t value, tn_tensor_id
 
 tn_status tn__pt2_cast(pt2_reader *reader, uint32_t operand, tn_dtype dtype, tn_tensor_id *id) {
     tn_tensor_id from;
-    int64_t to = dtype; /* tn_dtype has the numbers of ONNX's types */
+    int64_t to = dtype; /* the numbers of tn_dtype are those of ONNX's element types */
     TN_TRY(tn__pt2_use(reader, operand, &from));
     *id = from;
     if (tn__pt2_value(reader, operand)->dtype == dtype) return TN_OK;
@@ -49,7 +49,7 @@ static bool lower_is_float(tn_dtype dtype) {
            dtype == TN_BFLOAT16;
 }
 
-/* --- element by element, one operand ---------------------------------------------------------- */
+/* --- element-wise operators with one operand -------------------------------------------------- */
 
 /* Rules that apply one ONNX operator, rule->onnx, to the operand. */
 static tn_status lower_unary(pt2_reader *reader, const pt2_rule *rule, bool *done) {
@@ -133,8 +133,8 @@ static tn_status lower_rsqrt(pt2_reader *reader, const pt2_rule *rule, bool *don
     return tn__pt2_op1(reader, "Reciprocal", PT2_LIST(root), NULL, 0, reader->makes[0], &out);
 }
 
-/* clamp, hardtanh and relu6, all as ONNX's Clip. rule->number is 6 for relu6, whose bounds are 0
- * and 6. */
+/* clamp, hardtanh and relu6, all as ONNX's Clip. rule->number is 6 for relu6, which has the bounds
+ * 0 and 6. */
 static tn_status lower_clip(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     bool clamp = strncmp(reader->base, "clamp", 5) == 0;
     uint32_t x = lower_first(reader), y = reader->makes[0];
@@ -159,7 +159,7 @@ static tn_status lower_clip(pt2_reader *reader, const pt2_rule *rule, bool *done
     return tn__pt2_op1(reader, "Clip", PT2_LIST(in, low, high), NULL, 0, y, &out);
 }
 
-/* --- element by element, two operands --------------------------------------------------------- */
+/* --- element-wise operators with two operands ------------------------------------------------- */
 
 /* Sets *id to operand `name` in the type `dtype`. A number becomes a scalar tensor. The caller has
  * checked with lower_is_operand that the operand is a tensor or a number. */
@@ -218,8 +218,8 @@ static tn_status lower_add(pt2_reader *reader, const pt2_rule *rule, bool *done)
     return tn__pt2_op1(reader, rule->onnx, PT2_LIST(a, b), NULL, 0, y, &out);
 }
 
-/* Rules with two operands. rule->number 0: arithmetic in the type of the result. 1: a comparison,
- * whose operands are converted to their common type. 2: a logical operator on operands of type
+/* Rules with two operands. rule->number 0: arithmetic in the type of the result. 1: a comparison;
+ * its operands are converted to their common type. 2: a logical operator on operands of type
  * bool. */
 static tn_status lower_binary(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t y = reader->makes[0];
@@ -268,16 +268,16 @@ static tn_status lower_where(pt2_reader *reader, const pt2_rule *rule, bool *don
 
 /* --- products of matrices --------------------------------------------------------------------- */
 
-/* Returns the matrix whose transpose is `value`, and sets *transposed, if no Transpose operator was
- * added for `value` yet. Otherwise returns `value` itself. */
+/* Returns the matrix that is transposed to `value`, and sets *transposed, if no Transpose operator
+ * was added for `value` yet. Otherwise returns `value` itself. */
 static uint32_t lower_untransposed(const pt2_reader *reader, uint32_t value, int64_t *transposed) {
     const pt2_value *at = tn__pt2_value(reader, tn__pt2_value(reader, value)->same);
     *transposed = at->id == TN_NONE && at->transposed != PT2_NONE;
     return *transposed ? at->transposed : value;
 }
 
-/* Adds a Gemm operator: beta * bias + alpha * a * b. `bias` may be PT2_NONE. An operand whose
- * transposition was not added yet is read transposed by the Gemm itself. */
+/* Adds a Gemm operator: beta * bias + alpha * a * b. `bias` may be PT2_NONE. If an operand is a
+ * transpose for which no operator was added yet, the Gemm itself reads the original transposed. */
 static tn_status lower_gemm(pt2_reader *reader, uint32_t a, uint32_t b, uint32_t bias, double alpha,
                             double beta) {
     int64_t trans_a, trans_b;
@@ -673,7 +673,7 @@ static tn_status lower_attention(pt2_reader *reader, const pt2_rule *rule, bool 
     return tn__pt2_op1(reader, "MatMul", PT2_LIST(scores, values), NULL, 0, reader->makes[0], &out);
 }
 
-/* --- the table -------------------------------------------------------------------------------- */
+/* --- the table of rules ----------------------------------------------------------------------- */
 
 /* clang-format off */
 static const pt2_rule lower_rules[] = {
@@ -802,7 +802,7 @@ tn_status tn__pt2_lower(pt2_reader *reader, bool *done) {
     *done = false;
     if (strcmp(reader->domain, "aten") != 0 || reader->make_count == 0) return TN_OK;
     const char *overload = strchr(reader->type, '.');
-    /* an out= overload writes an operand */
+    /* an overload such as add.out writes its result into an operand, so it has no rule */
     if (overload != NULL && strstr(overload, "out") != NULL) return TN_OK;
     /* An in-place operator ("add_") has the rule of its functional form ("add"). Its result is a
      * new tensor, which stands for the changed operand from then on. */

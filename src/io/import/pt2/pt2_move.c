@@ -26,9 +26,10 @@ static bool move_is_alike(const pt2_value *a, const pt2_value *b) {
            (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0);
 }
 
-/* --- the same elements in the same order ------------------------------------------------------ */
+/* --- operators that keep all elements: reshapes and transpositions ---------------------------- */
 
-/* Rules whose result is the operand itself, or a Cast of it if the types differ. */
+/* Rules for operators with a result that is the operand itself, or a Cast of it if the types
+ * differ. */
 static tn_status move_same(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), y = reader->makes[0];
     int64_t to;
@@ -76,7 +77,9 @@ static tn_status move_reshape(pt2_reader *reader, const pt2_rule *rule, bool *do
     if (x == PT2_NONE) return TN_OK;
     const pt2_value *from = tn__pt2_value(reader, x), *to = tn__pt2_value(reader, y);
     bool same = from->dtype == to->dtype && move_count(from, &before) && move_count(to, &after) &&
-                before == after; /* view.dtype, which reads the bits as another type, has no rule */
+                /* view.dtype, which reads the bits as another type, has no rule, so element types
+                 * must be equal */
+                before == after;
     if (!same) return TN_OK;
     *done = true;
     if (move_is_alike(from, to)) return tn__pt2_same(reader, y, x);
@@ -144,7 +147,7 @@ static tn_status move_transpose(pt2_reader *reader, const pt2_rule *rule, bool *
     return move_transposed(reader, x, order, rank);
 }
 
-/* --- broadcasting and joining ----------------------------------------------------------------- */
+/* --- operators that repeat, join and cut tensors ---------------------------------------------- */
 
 static tn_status move_expand(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     uint32_t x = move_first(reader), y = reader->makes[0];
@@ -292,7 +295,7 @@ static tn_status move_split(pt2_reader *reader, const pt2_rule *rule, bool *done
     return TN_OK;
 }
 
-/* --- looking up ------------------------------------------------------------------------------- */
+/* --- operators that read elements by index ---------------------------------------------------- */
 
 /* embedding(weight, indices), index_select(self, dim, index), gather(self, dim, index). */
 static tn_status move_gather(pt2_reader *reader, const pt2_rule *rule, bool *done) {
@@ -325,7 +328,8 @@ static tn_status move_index(pt2_reader *reader, const pt2_rule *rule, bool *done
         tn__pt2_value(reader, x)->rank == 0)
         return TN_OK;
     tn_dtype dtype = tn__pt2_value(reader, reader->reads[1])->dtype;
-    if (dtype != TN_INT64 && dtype != TN_INT32) return TN_OK; /* a mask has no rule */
+    /* indexing with a mask of booleans has no rule, so the node stays PyTorch's */
+    if (dtype != TN_INT64 && dtype != TN_INT32) return TN_OK;
     *done = true;
     TN_TRY(tn__pt2_use(reader, x, &in));
     TN_TRY(tn__pt2_use(reader, reader->reads[1], &at));
@@ -474,7 +478,7 @@ static tn_status move_arange(pt2_reader *reader, const pt2_rule *rule, bool *don
     return tn__pt2_op1(reader, "Range", ids, 3, NULL, 0, y, &out);
 }
 
-/* --- the table -------------------------------------------------------------------------------- */
+/* --- the table of rules ----------------------------------------------------------------------- */
 
 /* clang-format off */
 static const pt2_rule move_rules[] = {

@@ -50,7 +50,7 @@ bool tn__pt2_number(pt2_reader *reader, const char *name, double otherwise, doub
     json_t *argument = tn__pt2_argument(reader, name, &kind);
     *value = otherwise;
     if (argument == NULL) return true;
-    /* the number inside of an as_sym_float */
+    /* an argument as_sym_float contains the number in a member as_float */
     json_t *inner = json_object_get(argument, "as_float");
     if (inner != NULL) argument = inner;
     if (json_is_real(argument)) *value = json_real_value(argument);
@@ -102,7 +102,7 @@ bool tn__pt2_reads_results(const pt2_reader *reader, uint32_t first) {
     return false;
 }
 
-/* --- tensors of the graph --------------------------------------------------------------------- */
+/* --- adding tensors and operators to the graph ------------------------------------------------ */
 
 tn_status tn__pt2_between(pt2_reader *reader, tn_tensor_id *id) {
     reader->text.size = 0;
@@ -210,10 +210,9 @@ tn_status tn__pt2_op1(pt2_reader *reader, const char *type, const tn_tensor_id *
     return tn__pt2_op(reader, type, inputs, input_count, attrs, attr_count, output, 1);
 }
 
-/* --- the node as PyTorch's own operator ------------------------------------------------------- */
+/* --- adding a node as PyTorch's own operator -------------------------------------------------- */
 
-/* Makes attributes of the numbers and texts among the node's arguments, so that reports can show
- * them. */
+/* Makes attributes of the numbers among the node's arguments, so that reports can show them. */
 static tn_status node_attrs(pt2_reader *reader, tn_attr **made, uint32_t *count) {
     json_t *inputs = json_object_get(reader->node, "inputs");
     size_t most = json_array_size(inputs);
@@ -253,7 +252,8 @@ tn_status tn__pt2_keep(pt2_reader *reader) {
     for (uint32_t i = 0; i < inputs; i++) TN_TRY(tn__pt2_use(reader, reader->reads[i], &ids[i]));
     for (uint32_t k = 0; k < outputs; k++)
         TN_TRY(tn__pt2_make(reader, reader->makes[k], &ids[inputs + k]));
-    /* aten.c knows by the type whether an operator is a view. */
+    /* the type begins with "alias." if the node returns a view, because aten.c decides by the
+     * type */
     reader->text.size = 0;
     tn__text_printf(&reader->text, "%s%s", shares ? "alias." : "", reader->type);
     if (reader->text.failed) return tn__no_memory(reader->error, "the model");

@@ -118,7 +118,7 @@ uint32_t tn__pt2_find(const pt2_reader *reader, const char *name) {
     return name == NULL ? PT2_NONE : tn__names_find(&reader->names, name, strlen(name));
 }
 
-/* --- the current node ------------------------------------------------------------------------- */
+/* --- operands and results of the current node ------------------------------------------------- */
 
 tn_status tn__pt2_where(const pt2_reader *reader, tn_status status) {
     return tn__where(reader->error, status, "node %u '%.60s' (%.60s)", reader->number - 1,

@@ -19,7 +19,7 @@
 #include "io/import/pt2/zip.h"
 
 #define PT2_NONE UINT32_MAX
-/* the member `last` of a value that is a result of the program, which is read after all nodes */
+/* the value of pt2_value.last for a result of the program, which is read after all nodes */
 #define PT2_LAST UINT32_MAX
 #define PT2_OPERANDS 64u /* most tensors of a node that is expressed by ONNX operators */
 
@@ -32,8 +32,11 @@ typedef struct pt2_value { /* a tensor of the program */
     tn_dtype dtype;
     tn_kind kind;
     tn_payload payload;
-    uint32_t root; /* the value whose storage this value shares; its own number if it shares none */
-    uint32_t same; /* after an in-place operator: the value of which this value is another name */
+    /* the value with the storage that this value shares; its own number if it shares none */
+    uint32_t root;
+    /* for the result of an in-place operator: the value that was changed, of which the result is
+     * another name; otherwise the value's own number */
+    uint32_t same;
     uint32_t peer; /* next in the list of views of one root; PT2_NONE ends the list */
     /* numbers, from 1, of the node that computes the value and of its last reader */
     uint32_t made, last;
@@ -45,8 +48,8 @@ typedef struct pt2_value { /* a tensor of the program */
     tn_tensor_id id; /* its tensor of the graph; TN_NONE: none yet */
 } pt2_value;
 
-typedef struct pt2_change { /* an operator in place */
-    uint32_t node, value;   /* `value`: the `same` of its operand */
+typedef struct pt2_change { /* an in-place operator, which changes its operand */
+    uint32_t node, value;   /* `node`: number of the operator; `value`: the changed value */
 } pt2_change;
 
 typedef struct pt2_symbol {
@@ -64,7 +67,7 @@ typedef struct pt2_reader {
     pt2_value *values;
     size_t value_room;
     uint32_t value_count;
-    tn__names names; /* name -> value */
+    tn__names names; /* maps the name of a value to its number */
     pt2_change *changes;
     size_t change_room, change_count;
     pt2_symbol *symbols;
@@ -83,9 +86,12 @@ typedef struct pt2_reader {
     json_t *node;
     uint32_t number; /* number of the current node, from 1 */
     uint32_t temporaries;
-    const char *name, *target, *type; /* type: after the namespace, "add.Tensor" */
-    char domain[40], base[64];        /* "aten"; "add" */
-    uint32_t *reads, *makes;          /* values: operands and results, in order */
+    /* `type`: the target without its namespace, such as "add.Tensor" */
+    const char *name, *target, *type;
+    /* namespace and name without overload, such as "aten" and "add" */
+    char domain[40], base[64];
+    /* numbers of the values that are operands and results of the node, in order */
+    uint32_t *reads, *makes;
     size_t read_room, make_room;
     uint32_t read_count, make_count;
 } pt2_reader;
@@ -130,7 +136,8 @@ tn_status tn__pt2_uses(pt2_reader *reader);
 bool tn__pt2_functional(const pt2_reader *reader);
 /* Makes node `index` the current one: sets its names, operands and results in the reader. */
 tn_status tn__pt2_enter(pt2_reader *reader, uint32_t index);
-uint32_t tn__pt2_find(const pt2_reader *reader, const char *name); /* PT2_NONE: no such value */
+/* returns PT2_NONE if no value has this name */
+uint32_t tn__pt2_find(const pt2_reader *reader, const char *name);
 tn_status tn__pt2_where(const pt2_reader *reader, tn_status status);
 
 /* How the current node's result `output` relates to its first operand. */
@@ -160,14 +167,15 @@ bool tn__pt2_ints(pt2_reader *reader, const char *name, int64_t *values, uint32_
 uint32_t tn__pt2_tensor(const pt2_reader *reader, const char *name);
 const pt2_value *tn__pt2_value(const pt2_reader *reader, uint32_t value);
 
-/* Sets *id to the tensor of the graph that holds the value's current data. Adds the Transpose
- * operator if the value is a matrix for which none was added yet. */
+/* Sets *id to the tensor of the graph that holds the value's current data. If the value is a
+ * transposed matrix, its first use adds the operator Transpose. */
 tn_status tn__pt2_use(pt2_reader *reader, uint32_t value, tn_tensor_id *id);
 /* Adds a tensor to the graph for a result of the current node. */
 tn_status tn__pt2_make(pt2_reader *reader, uint32_t value, tn_tensor_id *id);
 /* Makes the result `value` equal to `operand`, without adding an operator if possible. */
 tn_status tn__pt2_same(pt2_reader *reader, uint32_t value, uint32_t operand);
-/* Adds an unnamed tensor between two operators; its type and shape are inferred later. */
+/* Adds a tensor between two operators that the program does not have; its type and shape are
+ * inferred later. */
 tn_status tn__pt2_between(pt2_reader *reader, tn_tensor_id *id);
 tn_status tn__pt2_constant_ints(pt2_reader *reader, const int64_t *values, uint32_t count,
                                 tn_tensor_id *id);
@@ -189,7 +197,7 @@ tn_status tn__pt2_scalar(pt2_reader *reader, tn_dtype dtype, double number, tn_t
 #define PT2_STRING(text, value)                                                                    \
     (tn_attr) { .name = text, .type = TN_ATTR_STRING, .count = 1, .strings = (value) }
 
-/* Adds an ONNX operator whose outputs are tensors that exist. */
+/* Adds an ONNX operator; its outputs are tensors that exist. */
 tn_status tn__pt2_op(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
                      uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                      const tn_tensor_id *outputs, uint32_t output_count);
@@ -212,7 +220,7 @@ struct pt2_rule {
     const char *name; /* name of PyTorch's operator without its overload */
     tn_status (*lower)(pt2_reader *reader, const pt2_rule *rule, bool *done);
     const char *onnx; /* ONNX operator, for rules that add a single one */
-    double number;    /* meaning depends on `lower` */
+    double number;    /* a parameter of `lower`, which defines its meaning */
 };
 /* Returns the rule of pt2_move.c for this operator; NULL if its table has none. */
 const pt2_rule *tn__pt2_move_rule(const char *base);

@@ -59,7 +59,8 @@ static tn_status zip_directory64(const tn__zip *zip, size_t end, zip_directory *
     return TN_OK;
 }
 
-/* The end record is the last thing in the file, in front of a comment of at most 64 KiB. */
+/* Finds the end record, which is the last thing in the file, in front of a comment of at most 64
+ * KiB. */
 static tn_status zip_find_directory(const tn__zip *zip, zip_directory *directory) {
     const uint8_t *bytes = zip->file.bytes;
     size_t size = zip->file.size, at = size;
@@ -183,7 +184,7 @@ const tn__zip_member *tn__zip_find(const tn__zip *zip, const char *name, size_t 
     return at == TN__NAMES_NONE ? NULL : &zip->members[at];
 }
 
-/* --- one member --- */
+/* --- reading one member --- */
 
 /* Finds the offset of a member's data. It must read the local header, because the extra fields
  * there can be longer than those in the central directory. */

@@ -152,7 +152,8 @@ static tn_status flat_check_field(flat_walk *walk, flat_frame *frame, uint32_t i
     switch (field->kind) {
     case TN_FLAT_STRING:
         return flat_check_string(walk, target);
-    case TN_FLAT_SCALARS: /* a vector of bytes is a payload, which is not read here */
+    /* the contents of the vector are not read here, because they may be the data of a tensor */
+    case TN_FLAT_SCALARS:
         return flat_check_list(walk, target, field->width, field->width > 1, &list);
     case TN_FLAT_TABLES:
         TN_TRY(flat_check_list(walk, target, 4, true, &list));
@@ -186,7 +187,7 @@ tn_status tn__flat_verify(tn__span file, const tn__flat_schema *root, size_t *en
     flat_walk walk = {.file = file, .error = error, .end = 8};
     walk.allowance = tn__add_sat(FLAT_SHARING_MIN, tn__mul_sat(FLAT_SHARING, file.size));
     size_t target;
-    /* the offset of the root table, and the identifier of the file */
+    /* reads the first 8 bytes: the offset of the root table, and the identifier of the format */
     TN_TRY(flat_take(&walk, 0, 8, 0));
     TN_TRY(flat_follow(&walk, file.bytes, &target));
     TN_TRY(flat_push(&walk, root, target));

@@ -16,12 +16,13 @@
 
 #include <stdio.h>
 
-/* --- builtin options as attributes, as far as shapes depend on them --------------------------- */
+/* --- builtin options as attributes of operators, as far as shapes depend on them -------------- */
 
-/* Members of a union are verified only as tables (flat.h): scalars are read if they lie inside, and
- * lists are checked here. Names are the schema's. */
+/* The options of an operator are a member of a union, of which only the table was verified
+ * (flat.h). So a scalar is read only if it lies inside the table, and a list is checked here.
+ * Attributes have the names of the fields in the schema. */
 
-typedef struct tflite_options { /* the attributes of an operator, by fields of its options */
+typedef struct tflite_options { /* attributes made from the builtin options of an operator */
     tn_attr attrs[8];
     int64_t ints[TN_RANK_MAX + 8];
 } tflite_options;
@@ -165,8 +166,8 @@ static const graph_call *graph_call_of(const char *type) {
     return NULL;
 }
 
-/* Checks that the operator's operands match the subgraph's inputs. A condition must return one
- * truth value. */
+/* Checks that the operator's operands and results match those of the subgraph. A condition must
+ * return one truth value. */
 static tn_status graph_check_call(const tflite_reader *reader, const graph_call *call,
                                   const tn__flat_table *op, uint32_t subgraph, uint32_t which) {
     tn__flat_table graph = tn__flat_item(&reader->subgraphs, subgraph);
@@ -280,7 +281,8 @@ static tn_status graph_add_op(tflite_reader *reader, const tflite_pending *block
                        .attr_count = attr_count};
     const char *name = graph_op_name(reader, &spec);
     TN_TRY(tn__tflite_charge(reader, strlen(name) / 4));
-    reader->output.size = 0; /* a copy, because the graph's names may move while it grows */
+    /* copies the name, because names in the graph may move while the graph grows */
+    reader->output.size = 0;
     tn__text_put(&reader->output, name);
     if (reader->output.failed) return tn__tflite_no_memory(reader);
     spec.name = *name ? reader->output.data : "";
@@ -371,7 +373,7 @@ static tn_status graph_mark_ops(tflite_reader *reader, const tflite_pending *blo
     return TN_OK;
 }
 
-/* --- the block ------------------------------------------------------------------------------ */
+/* --- reading one subgraph as a block -------------------------------------------------------- */
 
 /* Whether a tensor is an input of the main block that the caller fills, and not a parameter by
  * --parameter. Variable tensors are added to the inputs when all blocks have been read, whether the

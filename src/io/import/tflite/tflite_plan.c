@@ -21,7 +21,7 @@
 #include "io/import/tflite/tflite_plan.h"
 
 #define PLAN_NAME "OfflineMemoryAllocation"
-#define PLAN_HEAD 3u /* number of integers before the offsets */
+#define PLAN_HEAD 3u /* number of integers in a plan before the offsets */
 #define PLAN_ALIGNMENT 16u
 
 void tn__tflite_plan_close(tflite_plan *plan) {
@@ -33,7 +33,7 @@ void tn__tflite_plan_close(tflite_plan *plan) {
     tn__file_unmap(&plan->file);
 }
 
-/* --- matching tensors -------------------------------------------------------------------- */
+/* --- matching the tensors of file and graph ---------------------------------------------- */
 
 typedef struct plan_met {
     uint32_t subgraph, index;
@@ -226,7 +226,7 @@ bool tn__tflite_plan_takes(const tn_graph *graph, tn_tensor_id id) {
     return dtype != TN_RESOURCE && (bits == 0 || bits >= 8);
 }
 
-/* Computes the offset of each tensor of the file, -1 for tensors without an offset. */
+/* Sets the offset of each tensor of the file; tensors without an offset keep their -1. */
 static tn_status plan_offsets(const tflite_plan *plan, const tn_graph *graph,
                               const uint64_t *offsets, int32_t *numbers) {
     for (size_t i = 0; i < plan->place_count; i++) {

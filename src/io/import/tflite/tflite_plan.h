@@ -17,7 +17,8 @@ typedef struct tflite_plan {
     tn__flat_table model;
     tn__flat_vector subgraphs, buffers, metadata;
     uint64_t *first; /* [subgraphs + 1] number of the first tensor of each subgraph */
-    /* places of tensors; a tensor has several if several operators run its subgraph */
+    /* which tensor of the graph a tensor of the file became; several entries for a tensor if
+     * several operators run its subgraph */
     tflite_place *places;
     size_t place_count, place_room;
     uint32_t *block_subgraphs; /* [block_count] subgraph of each block of the graph */
@@ -26,7 +27,7 @@ typedef struct tflite_plan {
 } tflite_plan;
 
 /* Opens the file and reads the model again. `graph` must have been made from the file with the same
- * options. It must be closed in any case. */
+ * options. Call tn__tflite_plan_close on success and on failure. */
 tn_status tn__tflite_plan_from(tflite_plan *plan, const char *name, tn__span bytes,
                                const tn_import_options *options, const tn_graph *graph,
                                /* tn__tflite_plan_from opens a file that is in memory already */

@@ -64,7 +64,7 @@ enum {
 
 typedef struct tflite_reader {
     tn_importer *importer;
-    tn__arena arena; /* exists until the file is read */
+    tn__arena arena; /* memory that is released when the file has been read */
     tn__span file;
     tn__flat_vector subgraphs, buffers;
     tflite_code *codes;
@@ -74,15 +74,16 @@ typedef struct tflite_reader {
     /* true: an --input-shape contradicts the file, so other shapes that the file states are
      * ignored */
     bool drop_stated;
-    bool has_signatures; /* true: some inputs may have another size than the stored one */
-    tn__names names;     /* names of tensors; the keys point to the graph's texts */
+    /* true: the file has signatures, so some inputs may have another size than the stored one */
+    bool has_signatures;
+    tn__names names; /* names of tensors; the keys point to the graph's texts */
     tflite_pending *pending;
     size_t pending_room, pending_count;
     tn_tensor_id *states; /* variable tensors of all subgraphs */
     size_t state_room, state_count;
     /* State of the current subgraph. */
     tn__flat_vector tensors;
-    uint8_t *roles; /* [tensors.count] */
+    uint8_t *roles; /* [tensors.count] the roles of each tensor, TFLITE_IS_* */
     tn_tensor_id *ids;
     size_t role_room, id_room;
     tn_tensor_id *operands; /* scratch */

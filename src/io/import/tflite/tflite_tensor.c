@@ -158,7 +158,8 @@ static tn_status tensor_input_shape(tflite_reader *reader, const tn__flat_table 
         memcpy(shape, given->shape, given->rank * sizeof *shape);
         return TN_OK;
     }
-    /* the batch of a state variable may change as well */
+    /* if input shapes changed, the shape of a state variable is unknown, because its batch may
+     * change as well */
     if (reader->drop_stated && is_state) spec->rank = TN_RANK_UNKNOWN;
     for (uint32_t i = 0; i < spec->rank && spec->rank != TN_RANK_UNKNOWN; i++)
         if (shape[i] == TN_DIM_UNKNOWN && !tn__dims_need_shape(&importer->dims, spec->name, i))
@@ -188,7 +189,7 @@ static tn_value tensor_value(const tflite_reader *reader, const tn_tensor_spec *
     return value;
 }
 
-/* --- the tensor --- */
+/* --- adding a tensor to the graph --- */
 
 static tn_status tensor_add_state(tflite_reader *reader, tn_tensor_id id) {
     if (!tn__reserve(reader->importer->context, &reader->states, &reader->state_room,
@@ -280,7 +281,8 @@ static tn_status tensor_add(tflite_reader *reader, const tflite_pending *block, 
 tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, uint32_t index) {
     tn__flat_table tensor = tn__flat_item(&reader->tensors, index);
     reader->ids[index] = TN_NONE;
-    if (reader->roles[index] == 0) return TN_OK; /* no operator uses the tensor */
+    /* no operator uses the tensor, so the graph does not get it */
+    if (reader->roles[index] == 0) return TN_OK;
     tn_status status = tensor_add(reader, block, index, &tensor);
     if (status == TN_OK) return TN_OK;
     return tn__tflite_tensor_where(reader, status, block->subgraph, index);

@@ -37,7 +37,7 @@ typedef struct tflm_tensor {
 
 /* An operator, with the requests of its kernel. */
 typedef struct tflm_op {
-    const tflite_code *code; /* operator type and its number */
+    const tflite_code *code; /* the operator's type, by name and by number */
     tn__flat_table table;
     uint32_t subgraph;
     tn__flat_vector inputs, outputs; /* numbers of tensors within the subgraph */
@@ -51,7 +51,7 @@ typedef struct tflm_build {
     const char *name; /* name of the version; "" for the reference kernels */
     uint32_t runtime; /* revision of TensorFlow Lite Micro as a date, such as 20250131 */
     bool armclang;
-    bool small; /* KERNELS_OPTIMIZED_FOR_SIZE */
+    bool small; /* true: compiled with KERNELS_OPTIMIZED_FOR_SIZE */
 } tflm_build;
 
 #define TFLM_VERSION(major, minor, patch) ((major)*1000000u + (minor)*10000u + (patch)*100u)
@@ -61,7 +61,7 @@ typedef struct tflm_model {
     const tn_micro_options *options;
     const tflm_build *build; /* the build that sizes are being computed for */
     tn__arena arena;
-    tflm_tensor *tensors; /* [plan->first[subgraphs]] */
+    tflm_tensor *tensors; /* [plan->first[subgraphs]] the tensors of all subgraphs */
     tflite_code *codes;
     uint32_t code_count;
     tflm_op *ops;       /* operators of all subgraphs, sorted by subgraph */
@@ -101,11 +101,11 @@ tflm_window tn__tflm_window(const tflm_model *model, const tflm_op *op);
 
 /* Computes the memory that the kernel of one operator requests in the current build. */
 void tn__tflm_need(const tflm_model *model, const tflm_op *op, tflm_need *need);
-/* Computes the scratch of the reference kernel. The rules of libraries that use that kernel call
- * it. */
+/* Computes the scratch of the reference kernel. The functions for other libraries call this one for
+ * operators that run the reference kernel. */
 void tn__tflm_reference(const tflm_model *model, const tflm_op *op, tflm_need *need);
-/* The rules of a library. They return false if the library has no kernel of its own for this
- * operator. */
+/* Compute the memory that the kernel of CMSIS-NN or ESP-NN requests. Return false if the library
+ * has no kernel of its own for this operator. */
 bool tn__tflm_cmsis(const tflm_model *model, const tflm_op *op, tflm_need *need);
 bool tn__tflm_esp(const tflm_model *model, const tflm_op *op, tflm_need *need);
 /* The scratch of a convolution, as the library's size function computes it. wide: the activations

@@ -27,7 +27,7 @@ static const char *const tflm_part_names[] = {
 
 const char *tn_micro_part_name(tn_micro_part part) { return tflm_part_names[part]; }
 
-/* --- the model ------------------------------------------------------------------------------ */
+/* --- reading tensors and operators of the model --------------------------------------------- */
 
 static tn_status tflm_tensor_read(tflm_model *model, const tn__flat_table *table,
                                   tflm_tensor *tensor) {
@@ -49,8 +49,8 @@ static tn_status tflm_tensor_read(tflm_model *model, const tn__flat_table *table
     return TN_OK;
 }
 
-/* Takes size and extents of a tensor from the graph: if --input-shape made the file's shapes stale,
- * the graph has the right ones. */
+/* Takes the extents of a tensor from the graph: if --input-shape made the file's shapes stale, the
+ * graph has the right ones. */
 static void tflm_tensor_take(tflm_tensor *tensor, const tn_tensor *known) {
     if (known->rank == TN_RANK_UNKNOWN || known->bytes == TN_SIZE_UNKNOWN) return;
     tensor->shape = known->shape;
@@ -156,7 +156,7 @@ static tn_status tflm_read_ops(tflm_model *model) {
     return TN_OK;
 }
 
-/* --- the tail --------------------------------------------------------------------------------- */
+/* --- the tail: memory that is allocated downwards from the end of the arena ------------------- */
 
 typedef struct tflm_tail {
     tflm_model *model;
@@ -188,14 +188,14 @@ static void tflm_take_struct(tflm_tail *tail, tn_micro_part part, const char *fi
     tflm_take(tail, part, tn__mul_sat(size, count), alignment);
 }
 
-/* The bytes of the scratch requests, which lie at the bottom of the arena, with space for those of
- * one more operator. */
+/* The bytes of the records of scratch requests, which lie at the bottom of the arena, with space
+ * for the requests of one more operator. */
 static uint64_t tflm_bottom(const tflm_tail *tail) {
     return tn__mul_sat(tflm_size(tail, "z2i"), tail->requests + TFLM_REQUESTS_MAX);
 }
 
 /* Records the memory that is needed at one moment during set-up, to find the largest. Temporary
- * memory lies above the scratch requests at the bottom of the arena. */
+ * memory lies above the records of scratch requests at the bottom of the arena. */
 static void tflm_moment(tflm_tail *tail, uint64_t temporary) {
     uint64_t below = tn__add_sat(tflm_bottom(tail), temporary);
     if (below > tail->arena->temporary) tail->arena->temporary = below;
@@ -217,7 +217,8 @@ static uint64_t tflm_prepare_structs(const tflm_tail *tail, const tflm_op *op) {
         sum = tn__add_sat(sum, tflm_tensor_struct(tail, tn__tflm_input(tail->model, op, i)));
     for (uint32_t i = 0; i < op->outputs.count; i++)
         sum = tn__add_sat(sum, tflm_tensor_struct(tail, tn__tflm_output(tail->model, op, i)));
-    /* several kernels request each of these structs twice before they release any */
+    /* for the upper estimate twice the sum, because several kernels request each of these structs
+     * twice before they release any */
     return tail->model->options->most ? tn__mul_sat(2, sum) : sum;
 }
 
@@ -262,7 +263,8 @@ static void tflm_assign(tflm_tail *tail, const tflm_op *op) {
     const tflm_op *maker = &tail->model->ops[handle->handle_of - 1];
     tn__flat_table options = tn__flat_child(&maker->table, TFLITE_OP_OPTIONS);
     tail->name.size = 0;
-    tflm_put_name(tail, &options, 0); /* the container, then shared_name */
+    /* the name of a resource variable consists of the options container and shared_name */
+    tflm_put_name(tail, &options, 0);
     tflm_put_name(tail, &options, 1);
     if (tail->name.failed) {
         tail->status = TN_E_NO_MEMORY;
@@ -448,7 +450,7 @@ static tn_status tflm_arena(tflm_model *model, tflm_heads *heads, tflm_need *nee
     return status;
 }
 
-/* --- all builds ------------------------------------------------------------------------------- */
+/* --- the smallest or largest arena of all builds ---------------------------------------------- */
 
 static void tflm_widen(uint64_t *to, uint64_t value, bool most) {
     if (most ? value > *to : value < *to) *to = value;
@@ -502,7 +504,7 @@ static tn_status tflm_arenas(tflm_model *model, tflm_heads *heads, tn_micro_aren
     return TN_OK;
 }
 
-/* --- public functions ------------------------------------------------------------------------- */
+/* --- the public functions --------------------------------------------------------------------- */
 
 /* Finds the fixed offsets by tensor of the file: those of the caller, or else those inside the
  * model. */

@@ -21,7 +21,8 @@ static const builds_version builds_versions[] = {
     {TN_MICRO_CMSIS_NN, TFLM_VERSION(5, 0, 0), "5.0.0"},
     {TN_MICRO_CMSIS_NN, TFLM_VERSION(6, 0, 0), "6.0.0"},
     {TN_MICRO_CMSIS_NN, TFLM_VERSION(7, 0, 0), "7.0.0"},
-    {TN_MICRO_CMSIS_NN, TFLM_VERSION(99, 0, 0), "main"}, /* since March 2026, not yet released */
+    /* the development branch since March 2026, not yet released */
+    {TN_MICRO_CMSIS_NN, TFLM_VERSION(99, 0, 0), "main"},
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 0, 0), "1.0.0"},
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 1, 0), "1.1.0"},
     {TN_MICRO_ESP_NN, TFLM_VERSION(1, 2, 0) + 1, "1.2.0~1"},
@@ -30,7 +31,7 @@ static const builds_version builds_versions[] = {
 };
 #define BUILDS_VERSIONS (sizeof builds_versions / sizeof *builds_versions)
 
-/* The newest release of a library that this file has the rules of. */
+/* The newest release of a library for which this file has rules. */
 static uint32_t builds_newest(tn_micro_kernels kernels) {
     return kernels == TN_MICRO_CMSIS_NN ? TFLM_VERSION(7, 0, 0) : TFLM_VERSION(1, 2, 3);
 }

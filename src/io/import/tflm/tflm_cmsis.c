@@ -123,7 +123,8 @@ static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
 static uint64_t cmsis_depthwise(const cmsis_ask *ask, bool packed, bool most) {
     const tflm_window *w = &ask->w;
     uint64_t window = tn__mul_sat(w->fh, w->fw), limit = ask->build->armclang ? 8 : 1;
-    if (ask->wide) return 0; /* int16 uses the reference kernel */
+    /* a convolution on int16 runs in the reference kernel, which needs no scratch */
+    if (ask->wide) return 0;
     if (!packed && ask->core == CMSIS_MVE && cmsis_from(ask, CMSIS_7) && w->ic == 1 &&
         w->oc > limit)
         return cmsis_as_conv(ask, most);
@@ -137,8 +138,8 @@ static uint64_t cmsis_depthwise(const cmsis_ask *ask, bool packed, bool most) {
 
 /* --- TRANSPOSE_CONV --- */
 
-/* Adds the two scratch requests that the kernel makes since 7.0.0. The second one may have 0 bytes,
- * but still gets a handle. */
+/* Adds the scratch requests of the kernel: one before 7.0.0, two since then. The second one may
+ * have 0 bytes, but still gets a handle. */
 static void cmsis_transposed(const tflm_model *model, const tflm_op *op, const cmsis_ask *ask,
                              tflm_need *need) {
     const tflm_tensor *filter = tn__tflm_input(model, op, 1), *in = tn__tflm_input(model, op, 2);

@@ -62,7 +62,8 @@ static bool esp_is_pointwise(const tflm_window *w) {
     return w->fh == 1 && w->fw == 1 && w->ph == 0 && w->pw == 0 && w->sh == 1 && w->sw == 1;
 }
 
-/* The scratch since 1.2.1: the largest over all methods that the kernel may choose. */
+/* The scratch of the S3's convolution. Since 1.2.1 it depends on the size of a row of the window;
+ * older versions only distinguish windows of one element. */
 static uint64_t esp_conv_s3(const esp_ask *ask) {
     const tflm_window *w = &ask->w;
     uint64_t margin = ask->version >= ESP_1_2_3 ? 64 : 32;
@@ -172,7 +173,7 @@ static uint64_t esp_depthwise_s3(const esp_ask *ask) {
     return w->multiplier % 4 == 0 ? tn__add_sat(both, margin) : 32;
 }
 
-/* --- one operator --- */
+/* --- the scratch of one operator --- */
 
 uint64_t tn__tflm_esp_window(uint32_t version, tn_micro_target target, bool depthwise,
                              const tflm_window *w) {

@@ -64,22 +64,23 @@ uint64_t tn__tflm_struct(tn_micro_target target, const char *fields, uint64_t *a
     return tn__align_up(size, most, &size) ? size : 0;
 }
 
-/* --- the table ----------------------------------------------------------------------------------
- */
+/* --- the table of operators --- */
 
 typedef struct kernels_row {
     const char *type;
     /* description of the fields of the operator's builtin options; "": no fields */
     const char *options;
     const char *data; /* description of the fields of the kernel's own data; "": no fields */
-    /* if versions differ: the largest of the kernel's data; NULL: `data` holds for all versions */
+    /* description of the largest data over all versions of the run time; NULL: `data` holds for all
+     * versions */
     const char *most;
-    /* data of kernels in the form of `data`, for a library whose kernels keep other data; NULL:
-     * they keep that of `data` */
+    /* descriptions of the data (and the largest data) that kernels of CMSIS-NN and ESP-NN keep
+     * instead; NULL: they keep that of `data` */
     const char *cmsis, *most_cmsis, *esp;
     /* first revision of the run time in which CMSIS-NN's kernels use `cmsis` */
     uint32_t cmsis_since;
-    /* From these revisions of the run time on, other options or other data apply. */
+    /* first revisions of the run time for which `later_options`, and `later` with `later_cmsis`,
+     * apply */
     uint32_t options_since, since;
     const char *later_options, *later, *later_cmsis;
 } kernels_row;
@@ -317,8 +318,8 @@ static void kernels_channels(const tflm_model *model, const tflm_op *op, tflm_ne
     bool whole = kernels_is(tn__tflm_input(model, op, 0), TN_FLOAT32);
     if (whole && model->build->kernels == TN_MICRO_CMSIS_NN && !model->options->most &&
         !tn__tflm_named(op, "TRANSPOSE_CONV"))
-        /* in the newest version of CMSIS-NN, kernels keep multipliers and shifts only for integer
-         * data */
+        /* the lower estimate is that of the newest version of CMSIS-NN, in which kernels keep
+         * multipliers and shifts only for integer data */
         return;
     if (tn__tflm_named(op, "CONV_2D") || tn__tflm_named(op, "TRANSPOSE_CONV"))
         channels = tn__tflm_extent(filter, 0);
@@ -397,7 +398,7 @@ void tn__tflm_reference(const tflm_model *model, const tflm_op *op, tflm_need *n
     }
 }
 
-/* --- one operator --- */
+/* --- the memory of one operator --- */
 
 static const char *kernels_options(const tflm_build *build, const kernels_row *row) {
     return row->later_options && build->runtime >= row->options_since ? row->later_options

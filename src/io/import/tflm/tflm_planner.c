@@ -39,7 +39,7 @@ typedef struct online_frame {
     uint32_t subgraph;
     uint64_t op, op_end;
     uint32_t calls[2];
-    /* number of subgraphs of the current operator, and the next one of them */
+    /* number of subgraphs that the current operator runs, and index of the next one */
     uint32_t call_count, call;
     bool is_inside; /* true: the current operator has begun */
     int64_t start;  /* scope in which the operator began */

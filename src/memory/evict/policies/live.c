@@ -37,9 +37,10 @@ typedef struct live_record { /* the policy's record of a storage */
     uint32_t waiting; /* number of live children, without the storage itself */
     /* the storage is dropped and needed again: it has outside references or a live child */
     bool is_live;
-    bool is_dropped; /* copy of the state of its storage, because walks read it often */
-    bool is_known;   /* `around` is up to date, so it need not be computed again */
-    bool is_part;    /* `around` is a partial sum that exceeded the limit */
+    /* whether the storage is dropped: a copy of its state, which walks read often */
+    bool is_dropped;
+    bool is_known; /* `around` is up to date, so it need not be computed again */
+    bool is_part;  /* `around` is a partial sum that exceeded the limit */
     /* [upwards]: in this direction, all cached sums that depend on this dropped storage have been
      * invalidated */
     bool is_stirred[2];
@@ -136,7 +137,8 @@ static uint32_t live_edges(const tn__evict *e, uint32_t op, uint32_t from, uint3
 static void live_link(tn__evict *e, uint32_t op, uint32_t storage, bool came) {
     live_state *state = e->state;
     const tn__links *parents = &e->storages[storage].parents;
-    /* first subtracts the result from all parents, then adds it to those that remain linked */
+    /* first the live result no longer counts for any parent; then it counts again for those that
+     * remain linked */
     if (!came) {
         live_turn(e, storage, false);
         (void)live_set(e, storage, live_is_waited_for(e, storage));
@@ -256,7 +258,7 @@ static void live_close(tn__evict *e) {
     tn__free(&e->context, state->stack, state->stack_room * sizeof *state->stack);
 }
 
-/* --- the score --- */
+/* --- the score of a storage --- */
 
 /* The cost of its dropped ancestors (`upwards`), or of its live dropped descendants, without the
  * storage itself. Stops as soon as the sum exceeds the limit. */

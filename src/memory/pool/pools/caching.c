@@ -170,7 +170,8 @@ static bool caching_is_whole(const tn_pool *pool, uint32_t chunk) {
     return after->is_segment || after->state == TN__CHUNK_OUTSIDE;
 }
 
-/* Returns a segment to the range and joins it with outside neighbours. Returns the joined chunk. */
+/* Returns a segment to the range, as unreserved bytes, and joins it with unreserved neighbours.
+ * Returns the joined chunk. */
 static uint32_t caching_return(tn_pool *pool, uint32_t chunk) {
     caching_state *state = pool->state;
     tn__chunk *segment = &pool->chunks[chunk];

@@ -32,7 +32,7 @@ static void breadth_measure(tn_run *run, breadth_slot *slots, uint32_t slot_coun
         for (uint32_t k = 0; k < bodies[i].piece_count; k++) {
             const tn_run_piece *piece = &pieces[bodies[i].piece_first + k];
             slots[piece->first].bytes += piece->hi - piece->lo;
-            /* the difference may wrap, but the running sum is right */
+            /* a negative change wraps modulo 2^64, so the running sum of changes is right */
             slots[piece->last].bytes -= piece->hi - piece->lo;
         }
     }

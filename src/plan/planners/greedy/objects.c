@@ -15,7 +15,7 @@
 #include "plan/frame/peers.h"
 #include "plan/frame/planner_run.h"
 
-#define OBJECTS_PAIRS_MAX 8192u /* limit of buffers: 33 million pairs are compared */
+#define OBJECTS_PAIRS_MAX 8192u /* limit of buffers, because all pairs are compared */
 
 /* Whether all of buffer `a` is known to come before all of buffer `b`. A buffer of no bytes has no
  * clocks: it comes neither before nor after any buffer, so that the relation is transitive. */

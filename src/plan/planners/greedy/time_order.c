@@ -4,8 +4,8 @@
  * A pool serves requests as they come, without knowing the future. Its peak is the memory that
  * users need without a planner; as a plan it is optimal if live ranges nest like a stack.
  *
- * Cost: O(n log n); with pins, pieces or streams, or if sizes are not multiples of alignments,
- * O(sum of neighbours * log n).
+ * Cost: O(n log n); with any constraint except alignment, or if sizes are not multiples of
+ * alignments, O(sum of neighbours * log n).
  * Source: the best-fit allocators of TensorFlow (BFC) and ggml, simulated on known live ranges.
  */
 #include "plan/frame/planner.h"

@@ -107,7 +107,7 @@ static void two_ended_place(tn_run *run, const two_ended_try *attempt, uint64_t 
     for (uint32_t i = 0; i < attempt->count; i++) {
         uint32_t id = attempt->order[i];
         uint64_t offset = attempt->place[id];
-        /* saturated sums stay too large to fit, so tn__run_place refuses these buffers */
+        /* a saturated offset is too high for every buffer, so tn__run_place refuses it */
         if (bodies[id].last - bodies[id].first < attempt->length)
             offset = height < UINT64_MAX ? height - offset : UINT64_MAX;
         tn__run_place(run, id, offset);

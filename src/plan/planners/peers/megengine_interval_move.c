@@ -45,7 +45,8 @@ static void move_measure(move *state) {
         uint64_t end = move_end(state, id), room = state->peak - end;
         for (uint32_t k = i + 1; k < state->count; k++) {
             uint32_t above = state->placed[k];
-            /* wraps if the buffer `above` begins below this buffer's end; the next line skips it */
+            /* `gap` wraps if the buffer `above` begins below this buffer's end; the next line skips
+             * that case */
             uint64_t gap = state->offset[above] - end;
             if (state->offset[above] < end || !move_meets(state, id, above)) continue;
             if (gap + state->room[above] < room) room = gap + state->room[above];
@@ -77,8 +78,8 @@ typedef struct move_cost {
     uint64_t raise, push;
 } move_cost;
 
-/* Computes the cost of placing `id` at `start`, which moves up all buffers that overlap it in time
- * and lie at `start` or above. */
+/* Computes the cost of placing `id` at `start`: how far the buffers move up that it would overlap
+ * in time and bytes, and by how much that raises the peak. */
 static move_cost move_weigh(const move *state, uint32_t id, uint64_t start) {
     uint64_t end = tn__add_sat(start, state->bodies[id].size);
     move_cost cost = {end > state->peak ? end - state->peak : 0, 0};

@@ -36,8 +36,8 @@ static int tags_by_end(const void *a, const void *b) {
     return (x->body > y->body) - (x->body < y->body);
 }
 
-/* Finds the free tag nearest in size: an index into the queue; UINT32_MAX: no tag is within a
- * factor of TAGS_RANGE. */
+/* Finds the smallest sufficient free tag, or else the largest free tag, within a factor of
+ * TAGS_RANGE of the size. Returns an index into the queue; UINT32_MAX: there is no such tag. */
 static uint32_t tags_match(const tags *state, uint64_t size) {
     uint32_t above = UINT32_MAX, below = UINT32_MAX;
     for (uint32_t i = 0; i < state->queue_count; i++) {

@@ -34,7 +34,7 @@ static bool somas_at_peak(tn_run *run, uint64_t *at_peak) {
         for (uint32_t k = 0; k < bodies[i].piece_count; k++) {
             const tn_run_piece *piece = &pieces[bodies[i].piece_first + k];
             live[piece->first] += piece->hi - piece->lo;
-            /* the difference may wrap, but the sum does not */
+            /* a negative change wraps modulo 2^64, so the sum of changes is right */
             live[piece->last] -= piece->hi - piece->lo;
         }
     }

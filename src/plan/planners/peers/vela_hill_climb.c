@@ -17,7 +17,9 @@
 #include "base/range_tree.h"
 #include "plan/frame/peers.h"
 
-#define VELA_ATTEMPTS 99999u /* these three numbers have the values that Vela uses */
+/* these three limits have the values that Vela uses: attempts, attempts without gain, and attempts
+ * before exchanges become larger */
+#define VELA_ATTEMPTS 99999u
 #define VELA_PATIENCE 500u
 #define VELA_STUCK 50u
 
@@ -77,7 +79,8 @@ static uint32_t vela_below(const vela *search, uint32_t id) {
 }
 
 /* Marks `id` and the chain of buffers on which it lies as candidates, down to a buffer that is
- * already marked. */
+ * already marked. Returns the work: the buffers placed before each of them, with which it was
+ * compared. */
 static uint64_t vela_mark_chain(vela *search, uint32_t id) {
     uint64_t steps = 0;
     while (id != UINT32_MAX && !search->marked[id]) {
@@ -179,7 +182,8 @@ static bool vela_urgency(tn_run *run, uint64_t *urgency) {
     if (tree == NULL) return false;
     for (uint32_t i = 0; i < n; i++) {
         live[bodies[i].first] += bodies[i].size;
-        live[bodies[i].last] -= bodies[i].size; /* the difference may wrap, but the sum does not */
+        /* a negative change wraps modulo 2^64, so the sums of changes are right */
+        live[bodies[i].last] -= bodies[i].size;
     }
     for (uint32_t t = 1; t < slots; t++) live[t] += live[t - 1];
     tn__range_max_init(tree, slots);

@@ -41,7 +41,7 @@
 /* limit of the nodes of shuffled questions, per buffer, after which the search gives up if no proof
  * is possible */
 #define EXACT_NODES_WITHOUT_PROOF 4000u
-#define EXACT_THREADS_MAX 64u /* limit of threads */
+#define EXACT_THREADS_MAX 64u /* limit of the threads of one search */
 /* nanoseconds between two checks whether to stop, while other threads work */
 #define EXACT_WAIT_NS 20000000
 /* limit of buffers for which running all quick planners takes little time */
@@ -93,7 +93,7 @@ typedef struct exact_state {
     tn__search_piece *pieces;
     tn__search_conflict *conflicts;
     uint32_t *ids;        /* [input.count], the run's number of each buffer of the search */
-    uint64_t *offsets;    /* [run count], offsets in bytes */
+    uint64_t *offsets;    /* [run count], offsets in bytes of all buffers of the run */
     uint64_t *slot_bytes; /* [slot count], scratch memory */
     uint64_t unit;        /* number of bytes per unit */
     /* the problem has several streams, so buffers that never overlap in time may conflict */
@@ -202,8 +202,8 @@ static bool exact_find_conflicts(exact_state *exact) {
                 bool apart = body->first >= other->last || other->first >= body->last;
                 if (a == b || (apart && !exact->streams)) continue;
                 if (pass == 0) {
-                    /* counts an upper bound in the first pass: live ranges whose hulls overlap need
-                     * not conflict */
+                    /* the first pass counts all pairs with overlapping hulls, which may be more
+                     * than the conflicts */
                     at++;
                 } else if (exact_conflict(exact, a, b, &conflict)) {
                     exact->conflicts[at++] = conflict;
@@ -542,7 +542,7 @@ static tn_status exact_window(exact_state *exact, uint32_t from, uint32_t to, ui
             exact->low = capacity + 1;
             tn__run_raise_bound(exact->run, exact->low * exact->unit);
         }
-        /* no capacity has been found sufficient for the window so far */
+        /* open: no capacity has been found yet that suffices for the window */
         bool open = fits == exact->high;
         capacity = open ? exact->low + step : exact->low + (fits - exact->low) / 2;
         step *= 2;

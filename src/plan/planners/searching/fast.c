@@ -38,26 +38,33 @@
 
 #define FAST_GREEDY 4096u
 #define FAST_SEARCH 1500u
-/* with more buffers and a limit, `scale` runs later, with all the time that is left */
+/* limit of buffers: with more, and with a limit of time or work, `scale` runs later, with all the
+ * time that is left */
 #define FAST_LATER 8192u
 /* nodes of `exact`: a fixed number, so that the plan does not depend on the clock */
 #define FAST_SEARCH_WORK 20000u
 /* `exact` runs only if at least 1/2^20 of the plan's bytes lie above the lower bound */
 #define FAST_SEARCH_WORTH 20
-/* placements of `scale` per buffer, when other planners have run before */
+/* number of placements that `scale` makes per buffer, if other planners have run before */
 #define FAST_SCALE_WORK 50u
-/* placements of the first run of `scale` per buffer: a few plans, which are often sufficient */
+/* number of placements that the first run of `scale` makes per buffer: a few plans, which are often
+ * sufficient */
 #define FAST_FIRST_WORK 4u
-/* limit of pairs of simultaneously live buffers for the quick planners: some seconds each */
+/* limit of pairs of simultaneously live buffers up to which the quick planners run, each for some
+ * seconds */
 #define FAST_NEAR 60000000u
-/* limit of pairs of simultaneously live buffers for the simple planners: 18 greedy passes, most of
- * which give up early */
+/* limit of pairs of simultaneously live buffers up to which the simple planners run; most of their
+ * greedy passes give up early */
 #define FAST_SIMPLE_NEAR 60000000u
-/* limit of pairs of simultaneously live buffers for `peak-first`: about one second for a plan */
+/* limit of pairs of simultaneously live buffers up to which `peak-first` runs: about one second for
+ * a plan */
 #define FAST_PEAK_NEAR 200000000u
-#define FAST_CREST_WORK 150u   /* placements of `peak-first` per buffer */
-#define FAST_PUT_WORK 400000u  /* work of `guillotine`: half a second */
-#define FAST_PUT_WORK_EACH 20u /* work of `guillotine` added for each buffer */
+#define FAST_CREST_WORK 150u /* number of placements that `peak-first` makes per buffer */
+/* limit of the work of `guillotine`, about half a second, without the part that grows with the
+ * buffers */
+#define FAST_PUT_WORK 400000u
+/* number of units that each buffer adds to the limit of the work of `guillotine` */
+#define FAST_PUT_WORK_EACH 20u
 /* factor by which the work of `guillotine` grows when it runs again after the quick planners, if
  * nearly every step is full */
 #define FAST_PUT_AGAIN 4u

@@ -18,7 +18,7 @@
  */
 #include "plan/skyline/perfect_packing.h"
 
-#define GUILLOTINE_SCALE_WORK 50u     /* placements of `scale` per block */
+#define GUILLOTINE_SCALE_WORK 50u     /* number of placements that `scale` makes per block */
 #define GUILLOTINE_EXACT_BLOCKS 1500u /* limit of blocks up to which `exact` plans them */
 /* limit of buffers up to which blocks are joined in several orders of the steps */
 #define GUILLOTINE_FEW 10000u
@@ -35,7 +35,8 @@
 /* with more than GUILLOTINE_FEW buffers, wrong joins are repaired only if there are at least this
  * many buffers per separate block */
 #define GUILLOTINE_SOLVED 12u
-#define GUILLOTINE_MEND 100000u /* sums of block sizes that repair may compute, per buffer */
+/* limit of the sums of block sizes that repair may compute, per buffer */
+#define GUILLOTINE_MEND 100000u
 /* limit of the sums of block sizes that repair may compute for all buffers: some seconds */
 #define GUILLOTINE_MEND_MAX 300000000u
 #define GUILLOTINE_STALE 8u /* repair ends after this number of plans without progress */

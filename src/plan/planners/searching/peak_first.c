@@ -28,7 +28,7 @@
 #define PEAK_PAIRS 128u
 /* the peak set is planned separately only if at least 1/4 of the buffers are outside it */
 #define PEAK_REST 4u
-/* placements of `scale` for each buffer of the peak set, in the first round */
+/* number of placements that `scale` makes for each buffer of the peak set, in the first round */
 #define PEAK_WORK 50u
 #define PEAK_MORE 4u /* factor by which the placements of `scale` grow from round to round */
 /* number of rounds over all fractions of the highest load if the caller set no limit */
@@ -54,7 +54,7 @@ typedef struct peak_state {
      * of peaks */
     uint32_t *peak_end, peak_count;
     uint64_t *offset, *key; /* [count] */
-    uint64_t work;          /* placements of `scale` per buffer of the peak set */
+    uint64_t work;          /* number of placements that `scale` makes per buffer of the peak set */
     uint64_t fill_work;     /* units of work to place the other buffers */
     bool kept;              /* whether the run has received a plan from this planner */
 } peak_state;
@@ -108,7 +108,8 @@ static void peak_divide(peak_state *state) {
     memset(change, 0, ((size_t)times + 1) * sizeof *change);
     for (uint32_t i = 0; i < tn__run_count(state->run); i++) {
         if (!peak_has(state, i)) continue;
-        change[bodies[i].first]++; /* differences wrap modulo 2^32, so the sums are right */
+        /* a negative change wraps modulo 2^32, so the sums of changes are right */
+        change[bodies[i].first]++;
         change[bodies[i].last]--;
     }
     state->peak_count = 0;
@@ -200,7 +201,7 @@ static tn_status peak_share(peak_state *state, uint32_t share) {
         state->in_set[i] = state->orders.load[i] >= share;
         count += state->in_set[i];
     }
-    /* the peak set contains nearly all buffers, which `scale` plans as well */
+    /* nearly all buffers are in the peak set; `scale` plans them just as well */
     if (count > n - n / PEAK_REST) return TN_OK;
     for (uint32_t turn = 0; turn < PEAK_TURNS && !tn__run_is_done(run); turn++) {
         uint64_t peak;

@@ -74,8 +74,9 @@ typedef struct reuse_end {
     uint32_t other;
 } reuse_end;
 
-/* One end of such an interval, as the sweep over starts reads them: only ends that belong to placed
- * neighbours, in ascending order. The last one is at INT64_MAX and is never reached. */
+/* One end of an interval of starts in which a buffer pays for a placed neighbour, as the sweep over
+ * starts reads them in ascending order. The last item of a list is at INT64_MAX and is never
+ * reached. */
 typedef struct reuse_step {
     int64_t at;
     uint64_t cost;
@@ -170,7 +171,8 @@ static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
     }
 }
 
-/* Divides costs by a power of two, so that their sum fits in 64 bits. */
+/* Divides costs by a power of two, so that their sum fits in 64 bits, and computes their average
+ * (`unit`). */
 static void reuse_scale(reuse *state) {
     const tn__besides *costs = &state->run->prepared->costs;
     __extension__ unsigned __int128 sum = 0;
@@ -258,8 +260,8 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
     return reuse_ends(state, total, most, possible);
 }
 
-/* Sets up the search. *possible becomes false if a pinned buffer ends beyond the capacity, or if
- * there are too many buffers or pairs. */
+/* Sets up the search. *possible becomes false if a buffer is larger than the capacity, or if a
+ * pinned one ends beyond it. */
 static tn_status reuse_init(reuse *state, bool *possible) {
     tn_run *run = state->run;
     uint32_t n = state->count;
@@ -364,7 +366,7 @@ static int64_t reuse_most(const reuse *state, uint32_t id) {
 }
 
 typedef struct reuse_choice {
-    uint64_t allowed; /* starts of a higher cost are not considered */
+    uint64_t allowed; /* limit of the cost of a start */
     /* limit of the random number, in sixteenths of a unit, that is added to the cost of a start */
     uint32_t noise;
     bool found;
@@ -601,8 +603,9 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     return tn__run_work(state->run, done + 1);
 }
 
-/* Makes moves with falling temperature, until the fraction `until` of the run's limit of work or
- * time is used, or, if `work` is not 0, until the moves have used `work` units. */
+/* Makes moves with falling temperature, and keeps each placement that is better than all before it.
+ * Ends when the fraction `until` of the run's limit of work or time is used, or, if `work` is not
+ * 0, when the moves have used `work` units. */
 static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
     uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
     double temperature = 2;
@@ -686,7 +689,8 @@ static int reuse_by_cost(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* limit of the starts of all unplaced buffers; with more, the search ends without a proof */
+/* limit of the number of starts of all unplaced buffers together; with more, the search ends
+ * without a proof */
 #define REUSE_PLACES 512u
 
 /* Lists the starts of unplaced buffers that come at or after (last, last_id) in the order (start,
@@ -700,7 +704,8 @@ static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse
         int64_t mask = (int64_t)state->bodies[id].alignment - 1;
         if (state->placed[id]) continue;
         for (size_t i = 0; i <= p->reserved_count + edges; i++) {
-            int64_t start = 0; /* the last candidate is start 0 */
+            /* start 0 is the last candidate, after reserved ranges and neighbours */
+            int64_t start = 0;
             if (i < p->reserved_count) {
                 if (p->reserved[i].last > (uint64_t)state->capacity) continue;
                 start = (int64_t)p->reserved[i].last;
@@ -760,7 +765,8 @@ static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_
     return TN_OK;
 }
 
-/* The cost that pinned buffers pay among each other, which is part of every placement. */
+/* The cost that pinned buffers pay among each other, which is part of every placement. Leaves only
+ * the pinned buffers placed. */
 static uint64_t reuse_pinned_cost(reuse *state) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < state->count; i++) state->placed[i] = false;
@@ -921,8 +927,8 @@ static tn_status reuse_clique(reuse *state, bool *proved) {
 
 /* --- does it fit? --- */
 
-/* Places all unpinned buffers in the order of size times a random factor, each at its lowest
- * allowed start. *fits: all were placed. */
+/* Places all unpinned buffers, those with the largest product of size and a random factor first,
+ * each at its lowest allowed start. *fits: all were placed; the placement is then kept. */
 static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *fits) {
     tn_run *run = state->run;
     const uint32_t *order;
@@ -941,7 +947,7 @@ static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *f
         reuse_choice choice = {.allowed = UINT64_MAX - 1};
         TN_TRY(tn__run_work(run, 1));
         if (state->bodies[order[k]].size == 0) continue;
-        /* the choice has no noise, so the lowest of the cheapest starts is taken */
+        /* without noise in the choice, the lowest of the cheapest starts is taken */
         reuse_choose(state, order[k], &choice);
         *fits = choice.found;
         state->offset[order[k]] = choice.start;
@@ -965,7 +971,7 @@ static tn_status reuse_fit(reuse *state) {
     return TN_OK;
 }
 
-/* --- the planner --- */
+/* --- the planner reuse-cost --- */
 
 static tn_status reuse_least_cost(reuse *state) {
     tn_run *run = state->run;

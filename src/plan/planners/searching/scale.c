@@ -41,8 +41,8 @@
 /* limit of buffers up to which each buffer may be placed in its lowest hole (tn__run_holes) */
 #define SCALE_HOLES 16384u
 #define SCALE_LOOK 1000000u /* number of pairs of pieces between two checks of the clock */
-/* limit of the number of buffers times pieces of pinned buffers up to which buffers are lowered
- * around the pins */
+/* buffers are lowered around the pins only if the number of buffers times the number of pieces of
+ * pinned buffers is at most this */
 #define SCALE_PINS 400000000u
 
 typedef struct scale_pin {
@@ -66,12 +66,13 @@ typedef struct scale_state {
     tn__skyline_rule rule, best_rule;
     /* weights that drew the order of the best plan, before that order was repaired */
     tn__order_weights best_weights;
-    /* [run count] offsets: of the last plan, of the best plan, and after lowering the buffers */
+    /* [run count] three lists of offsets: the last plan, the best plan, and after lowering the
+     * buffers */
     uint64_t *offsets, *best_offsets, *fallen;
     uint64_t best;  /* peak of the plan of best_order */
     uint64_t peak;  /* peak of the last plan */
     bool is_better; /* the last plan is the best one so far */
-    uint64_t spent; /* placements */
+    uint64_t spent; /* number of placements so far */
     uint32_t plans;
     tn__random random;
     tn_status status; /* result of the last tn__run_work */
@@ -261,7 +262,8 @@ static tn_status scale_fill_holes(scale_state *scale, const uint32_t *order, uin
     return TN_OK;
 }
 
-/* Computes scale->offsets and *peak from scale->order and scale->rule. */
+/* Makes one plan from scale->order and scale->rule, in scale->offsets and *peak: fills the skyline
+ * or the lowest holes, and lowers buffers afterwards if some have gaps or pins. */
 static tn_status scale_plan(scale_state *scale, uint64_t give_up, uint64_t *peak) {
     tn__skyline_poll poll = {scale_go_on, scale};
     scale->plans++;
@@ -331,7 +333,7 @@ static void scale_blame(scale_state *scale, const uint64_t *offsets) {
  * too high only because of buffers that are not too high themselves, moving it forward does not
  * help. */
 static tn_status scale_repair(scale_state *scale) {
-    /* the value of `stale` makes the first repair start from the best order */
+    /* `stale` begins at its limit, so the first repair starts from the order of the best plan */
     uint32_t stale = SCALE_STALE, level = 0;
     for (uint32_t i = 0; i < SCALE_REPAIRS && level < SCALE_LEVEL && !scale_is_done(scale); i++) {
         bool again = stale >= SCALE_STALE;

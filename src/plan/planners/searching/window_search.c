@@ -35,7 +35,7 @@ typedef struct window_state {
     tn_run *run;
     uint64_t *best;   /* [count], offsets of the current plan */
     uint32_t *order;  /* [count], buffers that end above the goal, in order of number */
-    uint32_t *inside; /* [WINDOW_BODIES] */
+    uint32_t *inside; /* [WINDOW_BODIES], buffers that are live only inside the window */
     tn__subproblem_body *bodies;
     uint64_t *offset;
     uint32_t target; /* number of buffers that a window should contain */
@@ -84,9 +84,9 @@ static bool window_is_free(const window_state *state, uint32_t id, const uint32_
     return !tn__run_pinned(state->run, id) && body->first >= steps[0] && body->last <= steps[1];
 }
 
-/* Makes a smaller problem of the `count` buffers in inside[] and the fixed buffers around them;
- * returns the number of buffers left in it. Bytes of fixed buffers above the goal are ignored,
- * because another window will repair these buffers. */
+/* Makes a smaller problem of the `count` buffers in inside[], where buffers that are not free in
+ * this window are pinned; returns the number of buffers left in it. Bytes of pinned buffers above
+ * the goal are ignored, because another window will repair these buffers. */
 static uint32_t window_fill(window_state *state, const uint32_t steps[2], uint32_t count) {
     tn_run *run = state->run;
     uint32_t left = 0;

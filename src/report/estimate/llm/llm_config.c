@@ -166,7 +166,7 @@ static tn_status config_missing(const config_reading *it) {
             it->llm->type, it->llm->guessed ? " (guessed: the file has none)" : "", list);
 }
 
-/* --- flags, parts --- */
+/* --- flags, and parts of a model --- */
 
 /* Returns whether `type` is one of the names in `list`, which are separated by blanks. */
 static bool config_is_one_of(const char *list, const char *type) {
@@ -285,7 +285,7 @@ static tn_status config_vision(const config_reading *it) {
     return TN_OK;
 }
 
-/* --- fields that are not known --- */
+/* --- fields of the file that are not known --- */
 
 static void config_unread(const config_reading *it, const json_t *object) {
     char *list = it->llm->unread;
@@ -328,7 +328,7 @@ static tn_status config_drops(const config_reading *it) {
     return TN_OK;
 }
 
-/* --- all of it --- */
+/* --- the config.json as a whole --- */
 
 /* Returns the family of a file without "model_type": a family like LLaMA, BERT or GPT-2, which are
  * recognised by their fields. */

@@ -7,7 +7,7 @@
 #define HAS(it, name) (((it)->traits & TN__LLM_TRAIT(name)) != 0)
 #define SIZE(it, name) (it)->size[TN__LLM_##name]
 
-/* --- sizes that follow --- */
+/* --- sizes that follow from those in the file --- */
 
 /* Computes the widths of attention. Layers with a window may have other numbers and sizes of heads
  * than layers with full attention. */
@@ -50,7 +50,7 @@ static tn_status count_heads(tn__llm_reading *it, tn_error *error) {
     return TN_OK;
 }
 
-/* --- sizes of states --- */
+/* --- sizes of the states that layers keep --- */
 
 /* Sources: for Mamba, Gu and Dao (2023) and Dao and Gu (2024); for the gated delta net, Yang et al.
  * (2024). */
@@ -121,7 +121,7 @@ static uint64_t count_state(const tn__llm_reading *it) {
     return tn__mul_sat(5, hidden); /* RWKV-4 */
 }
 
-/* --- gemma3n, gemma4: inputs of each layer --- */
+/* --- sizes of per-layer inputs (gemma3n, gemma4), experts and towers for images --- */
 
 static void count_inputs(tn__llm_reading *it) {
     uint64_t hidden = SIZE(it, HIDDEN), input = SIZE(it, INPUT_SIZE), a = SIZE(it, INPUTS);
@@ -295,7 +295,7 @@ static tn_status count_parameters(tn_llm *llm, tn_error *error) {
     return TN_OK;
 }
 
-/* --- the cache --- */
+/* --- the groups of layers in the cache --- */
 
 uint64_t tn_llm_cache_layers(const tn_llm_cache *cache, bool windowed) {
     uint64_t sum = 0;
@@ -356,7 +356,7 @@ static void count_cache(const tn__llm_reading *it, tn_llm_cache *cache) {
     cache->cross_tokens = HAS(it, WHISPER) ? SIZE(it, SOURCE) : 0;
 }
 
-/* --- all of it --- */
+/* --- all counts of a model --- */
 
 static uint64_t count_widest(uint64_t a, uint64_t b) { return a > b ? a : b; }
 

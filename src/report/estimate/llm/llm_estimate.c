@@ -153,7 +153,7 @@ static void llm_runtime_add(const tn_llm *llm, const tn_llm_options *it, tn_llm_
     made->runtime = tn__add_sat(made->context, tn__add_sat(more, rounded));
 }
 
-/* --- weights, cache, workspace ---------------------------------------------------------------- */
+/* --- the bytes of weights, cache and workspace ------------------------------------------------ */
 
 const char *tn_llm_role_name(tn_llm_role role) {
     static const char *const names[] = {

@@ -296,7 +296,7 @@ static const char *gguf_unknown_part(const gguf_reading *it) {
     return NULL;
 }
 
-/* --- the cache --- */
+/* --- the cache of each layer --- */
 
 typedef struct gguf_widths { /* widths of keys and values of one head */
     uint64_t key, value, window_key, window_value;

@@ -55,7 +55,7 @@ static void layers_name(const layers_reading *it, const char *word) {
     snprintf(it->llm->unread + used, room - used, "%s%s", used > 0 ? ", " : "", word);
 }
 
-/* --- mixers: attention, states --- */
+/* --- layers with attention or a state --- */
 
 typedef struct layers_word {
     const char *word;
@@ -257,7 +257,7 @@ static tn_status layers_mixers(const layers_reading *it) {
     return TN_OK;
 }
 
-/* --- inner layers, experts --- */
+/* --- layers with an inner layer or experts --- */
 
 static bool layers_listed(const json_t *list, uint64_t layer) {
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -302,7 +302,7 @@ static tn_status layers_inner(const layers_reading *it) {
     return TN_OK;
 }
 
-/* --- caches that are shared, indexes --- */
+/* --- layers that read the cache of another layer, and indexes of keys --- */
 
 static void layers_borrow(const layers_reading *it) {
     uint64_t count = SIZE(it, BORROWERS), factor = SIZE(it, CLA_FACTOR);

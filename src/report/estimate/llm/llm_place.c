@@ -17,7 +17,7 @@
 
 #include "report/estimate/llm/llm.h"
 
-/* --- weights by layer --- */
+/* --- bytes of the weights by layer --- */
 
 /* matrices that only some layers have; it is not known which ones */
 typedef struct place_loose {
@@ -134,7 +134,7 @@ static uint64_t place_up(uint64_t bytes, uint64_t parts) {
     return bytes / parts + (bytes % parts != 0);
 }
 
-/* --- the cache --- */
+/* --- the part of the cache on one device --- */
 
 /* A part of the cache: its number of layers, and the bytes of all of them. */
 typedef struct place_part {
@@ -187,7 +187,7 @@ static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices)
     return tn__mul_sat(place_up(cache, heads), held);
 }
 
-/* --- the whole --- */
+/* --- the device that needs most memory --- */
 
 static tn_status place_check(const tn_llm *llm, const tn_llm_options *it, tn_error *error) {
     if (it->devices > 65536)
@@ -241,7 +241,7 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     return TN_OK;
 }
 
-/* --- a file --- */
+/* --- bytes by layer from the tensors of a file --- */
 
 static bool place_is_word(const char *word, size_t length) {
     static const char *const words[] = {"blk", "layers", "layer", "h", "blocks", "block"};

@@ -333,7 +333,7 @@ uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_schem
     return tn__mul_sat(weight->each, one);
 }
 
-/* --- as stated in a file --- */
+/* --- the scheme that a config.json states --- */
 
 #ifndef TENURE_MINIMAL
 

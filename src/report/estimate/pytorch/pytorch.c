@@ -261,7 +261,7 @@ static tn_status pytorch_finish(tn__pytorch *it) {
     return tn_graph_infer(it->graph, it->error);
 }
 
-/* --- all of it --- */
+/* --- the training step as a whole --- */
 
 static tn_status pytorch_room(tn__pytorch *it) {
     size_t tensors = (size_t)it->tensors + 1, ops = (size_t)it->ops + 1;

@@ -78,7 +78,7 @@ typedef struct tn__pytorch {
     tn_tensor_id *extra;
     /* [2 * ops] operands of a matrix product after copies to contiguous memory */
     tn_tensor_id *operands;
-    /* [ops] If true: pyTorch computes the operator within its only reader, so its result is not
+    /* [ops] true: PyTorch computes the operator within its only reader, so the result is not
      * saved */
     bool *fused;
     /* [operators of the new graph] bytes of workspace of each operator; the array grows */

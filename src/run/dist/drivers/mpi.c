@@ -85,7 +85,7 @@ typedef struct mpi_link {
 
 extern const tn__link_driver tn__link_mpi;
 
-/* --- the library --- */
+/* --- loading the library tenure-mpi.so --- */
 
 static const tn__shim *mpi_open(const char *path) {
     /* RTLD_GLOBAL, because Open MPI's own plug-ins need the library's symbols */
@@ -214,7 +214,7 @@ static tn_status mpi_wait(void *self, tn__transfer *transfers, uint32_t count, t
     return status;
 }
 
-/* --- the helper: transfers --- */
+/* --- the helper thread: transfers --- */
 
 static void mpi_sizes(mpi_link *link, const tn__transfer *one, int bytes) {
     char text[200];
@@ -305,7 +305,7 @@ static bool mpi_progress(mpi_link *link) {
     return any;
 }
 
-/* --- the helper: notices --- */
+/* --- the helper thread: notices --- */
 
 static bool mpi_listen(mpi_link *link) {
     return mpi_good(link,
@@ -384,7 +384,7 @@ static void mpi_beat(mpi_link *link) {
     pthread_mutex_unlock(&link->lock);
 }
 
-/* --- the helper: the end --- */
+/* --- the helper thread: the end of the job --- */
 
 static bool mpi_speaks(const mpi_link *link) { return link->rank == (link->silent == 0 ? 1 : 0); }
 
@@ -515,7 +515,7 @@ static void *mpi_helper(void *self) {
     return NULL;
 }
 
-/* --- the rank --- */
+/* --- starting and running this rank --- */
 
 static double mpi_number(const char *name) {
     const char *value = getenv(name);

@@ -24,7 +24,7 @@ enum { /* Kinds of messages. A receive gets only messages of the kind that it as
 };
 
 typedef struct tn__shim {
-    int version;          /* TN__SHIM_VERSION */
+    int version;          /* version of this table: TN__SHIM_VERSION */
     size_t request_bytes; /* bytes of the request that `post` fills in */
     int (*start)(int *rank, int *ranks,
                  bool *serial); /* *serial: whether MPI allows this thread to make the calls */

@@ -13,7 +13,7 @@
 
 #include "engine/kernels/loops/blocks.h"
 
-/* --- one element --- */
+/* --- operations on single elements --- */
 
 static inline int64_t binary_quotient(int64_t x, int64_t y) {
     if (y == 0) return 0;

@@ -10,7 +10,7 @@
 
 #include "engine/kernels/operands.h"
 
-/* --- random numbers --- */
+/* --- ONNX's Dropout, with the random numbers of numpy --- */
 
 #define DROPOUT_WORDS 624u /* words of the state of a Mersenne Twister (MT19937) */
 

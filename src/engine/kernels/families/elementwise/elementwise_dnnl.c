@@ -8,7 +8,7 @@
  */
 #include "engine/kernels/dnnl.h"
 
-/* --- one operand --- */
+/* --- operators with one operand --- */
 
 static bool each_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);
@@ -109,7 +109,7 @@ static tn_status each_hard(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return each_build(setup, work, &after);
 }
 
-/* --- two operands --- */
+/* --- operators with two operands --- */
 
 typedef struct each_pair {
     /* `dtype`: type of the output and of the first operand; `narrow`: type of the second operand */

@@ -69,7 +69,7 @@ UNARY_REAL(Sqrt, sqrtf(x), sqrt(x))
 UNARY_REAL(Tan, tanf(x), tan(x))
 UNARY_REAL(Tanh, tn__tanhf(x), tanh(x))
 
-/* --- tests: one byte for each element --- */
+/* --- tests of elements (IsNaN, IsInf, Not); the result is one byte for each element --- */
 
 TN_LOOP_1(unary_not, uint8_t, uint8_t, x == 0)
 TN_LOOP_1(unary_float_nan, float, uint8_t, x != x)
@@ -112,7 +112,8 @@ static tn_status unary_run_Not(tn_kernel_call *call) {
 
 static inline float activation_mish_float(float x) {
     float e = tn__expf(x < 20.0f ? x : 20.0f), n = e * (e + 2.0f);
-    return x < 20.0f ? x * (n / (n + 2.0f)) : x; /* from x = 20 on, the rounded factor is 1 */
+    /* from x = 20 on, tanh(log(1 + e^x)) rounds to 1 */
+    return x < 20.0f ? x * (n / (n + 2.0f)) : x;
 }
 static inline double activation_mish(double x) {
     double e = exp(x < 40 ? x : 40), n = e * (e + 2);
@@ -168,7 +169,7 @@ TN_LOOP_1(activation_float_Selu, float, float,
 TN_LOOP_1(activation_double_Selu, double, double, D(1) * (x > 0 ? x : D(0) * activation_below(x)))
 
 static tn_status activation_run_Selu(tn_kernel_call *call) {
-    bool old = call->version < 6; /* before opset 6 the constants have fewer digits */
+    bool old = call->version < 6; /* before opset 6 Selu's default constants have fewer digits */
     return tn__unary_run(call,
                          &(tn__unary){.floats = activation_float_Selu,
                                       .doubles = activation_double_Selu,
@@ -226,8 +227,8 @@ static tn_status activation_run_PRelu(tn_kernel_call *call) {
                                  .axis = 1});
 }
 
-/* --- Clip: bounds are attributes before opset 11, optional inputs since. When the lower lies above
- * the upper, the upper wins. --- */
+/* --- Clip: bounds are attributes before opset 11, optional inputs since. If the lower bound is
+ * above the upper one, all elements become the upper bound. --- */
 
 #define ACTIVATION_CLIP(name, type)                                                                \
     static void activation_##name##_Clip(const tn__loop_block *block) {                            \
@@ -279,7 +280,7 @@ static tn_status activation_run_Clip(tn_kernel_call *call) {
 #define ACTIVATE(name)                                                                             \
     { .type = #name, .accepts = tn__elementwise_accepts, .run = activation_run_##name }
 
-/* --- Cast and CastLike: to another type (convert.h) --- */
+/* --- Cast and CastLike: conversion to another element type (convert.h) --- */
 
 static tn_status cast_run(tn_kernel_call *call) {
     const tn_operand *from = &call->inputs[0];
@@ -354,7 +355,7 @@ static bool bias_accepts(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPE(FLOAT32), all, 0);
 }
 
-/* --- GELU and Swish as rewrites and ONNX Runtime name them --- */
+/* --- GELU and Swish as operators of ONNX Runtime and of domain "tenure" --- */
 
 typedef enum activation_curve {
     ACTIVATION_GELU,
@@ -415,7 +416,7 @@ static bool fused_accepts_swish(const tn_kernel_setup *setup) {
  * without an approximation of ours are computed in float64.
  */
 
-/* --- loops: both operands have the shape of the result --- */
+/* --- functions of gradients on two operands, both of the shape of the result --- */
 
 #define GRADIENT_LOOP(name, type, of, expression)                                                  \
     static void gradient_##name(const tn__loop_block *block) {                                     \
@@ -504,7 +505,7 @@ static inline double gradient_gelu_tanh(double x) {
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * TN__GELU_TANH * (1 + 3 * 0.044715 * x * x);
 }
 
-/* --- from the output --- */
+/* --- gradients that are computed from the output of the forward operator --- */
 
 GRADIENT(Celu, y > 0 ? x : x * (1 + y / p), "alpha", 1, "", 0)
 GRADIENT(Elu, y > 0 ? x : x * (y + p), "alpha", 1, "", 0)
@@ -521,7 +522,7 @@ GRADIENT_PLAIN(Sqrt, x / (2 * y))
 GRADIENT_PLAIN(Tan, x *(1 + y * y))
 GRADIENT_PLAIN(Tanh, x *(1 - y) * (1 + y))
 
-/* --- from the input --- */
+/* --- gradients that are computed from the input of the forward operator --- */
 
 GRADIENT_PLAIN(Abs, y > 0 ? x : y < 0 ? -x : 0)
 GRADIENT_WIDE(Acos, -x / sqrt((1 - y) * (1 + y)))
@@ -554,7 +555,7 @@ static tn_status gradient_run_Gelu(tn_kernel_call *call) {
                         by_tanh ? gradient_double_gelu_tanh : gradient_double_Gelu, none);
 }
 
-/* --- Clip: where the output is a bound, nothing comes through --- */
+/* --- gradient of Clip: 0 if the element of the output is one of the bounds --- */
 
 GRADIENT_LOOP(float_Clip, float, float, y > p && y < q ? x : 0)
 GRADIENT_LOOP(double_Clip, double, double, y > p && y < q ? x : 0)

@@ -121,7 +121,7 @@ static tn_status gather_nd(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* --- Compress: the slices (or elements) with a true condition --- */
+/* --- Compress: the slices (or elements) whose condition is true --- */
 
 static tn_status gather_compress(tn_kernel_call *call) {
     const tn_operand *data = &call->inputs[0], *condition = &call->inputs[1];
@@ -151,7 +151,7 @@ static tn_status gather_compress(tn_kernel_call *call) {
 #define PICK(name, function)                                                                       \
     { .type = #name, .accepts = tn__accepts_bytes, .run = function }
 
-/* --- GatherPart: rows of a rank's part of a table; zeros for the other rows --- */
+/* --- GatherPart: this rank's part of a table; rows of other ranks become zeros --- */
 
 static bool gather_accepts_part(const tn_kernel_setup *setup) {
     const tn_tensor *data = tn__setup_input(setup, 0);

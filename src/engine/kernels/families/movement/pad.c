@@ -10,7 +10,8 @@
 #include "engine/kernels/loops/box.h"
 #include "engine/kernels/operands.h"
 
-typedef struct pad_plan { /* The pads of each axis. */
+/* the padding before each axis, and the part of the input that is copied */
+typedef struct pad_plan {
     int64_t before[TN_RANK_MAX];
     /* the range of the input that is copied along each axis: first index and length */
     int64_t first[TN_RANK_MAX], kept[TN_RANK_MAX];
@@ -96,7 +97,7 @@ static tn_status pad_value(const tn_kernel_call *call, char element[16]) {
     return TN_OK;
 }
 
-/* --- edge, reflect, wrap --- */
+/* --- Pad in the modes edge, reflect and wrap, which copy nearby elements --- */
 
 /* Returns the index that output index `at` copies. Both are counted from the first of the `kept`
  * elements. `mode` is 'e' for edge, 'w' for wrap, else reflect. */

@@ -178,7 +178,7 @@ static tn_status slice_concat(tn_kernel_call *call) {
 #define PARTS(name, function)                                                                      \
     { .type = #name, .accepts = tn__accepts_bytes, .run = function }
 
-/* --- Part: some of the elements along a few axes --- */
+/* --- Part: a range of elements along each of a few axes --- */
 
 static tn_status slice_run_part(tn_kernel_call *call) {
     const tn_operand *from = &call->inputs[0];
@@ -197,7 +197,7 @@ static tn_status slice_run_part(tn_kernel_call *call) {
     return tn__box_copy(call, &box, tn__width(from->dtype), to->data, first);
 }
 
-/* --- the gradient of Slice: zeros, and the part at its place --- */
+/* --- the gradient of Slice: zeros, except for dy at the positions of the slice --- */
 
 static tn_status slice_ints(const tn_kernel_call *call, const char *name, uint32_t wanted,
                             const int64_t **list) {

@@ -50,7 +50,7 @@ static uint64_t spectrum_scratch(uint64_t length) {
     return 2 * length + 5 * spectrum_power(2 * length);
 }
 
-/* --- powers of two --- */
+/* --- transforms whose length is a power of two --- */
 
 static void spectrum_exchange(double *line, uint64_t size) {
     /* in each turn, j has the bits of i in reverse order */
@@ -84,7 +84,7 @@ static void spectrum_power_run(const signal_spectrum *spectrum, double *line) {
             }
 }
 
-/* --- any length --- */
+/* --- transforms of any length, and the operator DFT --- */
 
 static void spectrum_plan(signal_spectrum *spectrum, uint64_t length, double *scratch) {
     bool even = length > 0 && tn__is_power_of_two(length);

@@ -10,7 +10,7 @@
 #include "engine/kernels/loops/product.h"
 #include "engine/kernels/loops/quantise.h"
 
-/* --- the batch --- */
+/* --- batches of matrices --- */
 
 typedef struct matmul_frame {
     uint64_t batch, rows, inner, columns;

@@ -462,7 +462,7 @@ static tn_status matmul_build_slices(tn__dnnl_work *work, const tn__dnnl *librar
     return TN_OK;
 }
 
-/* --- the operators --- */
+/* --- reading the operators: MatMul, Gemm, products of transposed factors --- */
 
 /* Builds the product after its operands are described. y may be permuted. */
 static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {

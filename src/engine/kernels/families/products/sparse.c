@@ -18,7 +18,7 @@
 #include "engine/kernels/operands.h"
 #include "graph/rules/sparse_weights.h"
 
-/* --- PruneWeights, SparseWeights --- */
+/* --- the operators PruneWeights and SparseWeights, which make a sparse matrix --- */
 
 static uint64_t prune_workspace(const tn_kernel_setup *setup) {
     (void)setup;
@@ -325,7 +325,7 @@ static inline terms_cursor terms_begin(const terms_matrix *matrix, uint64_t row)
     return (terms_cursor){.row = row, .next = matrix->starts[row * blocks]};
 }
 
-/* --- the lists --- */
+/* --- reading the lists of a sparse matrix --- */
 
 /* Reads a sparse matrix from the three inputs from `first` on and the attributes rows, columns,
  * bits. Checks it so that every term is within the lists and the matrix for all possible data.
@@ -416,7 +416,7 @@ static bool terms_next(const terms_matrix *matrix, terms_cursor *cursor, const u
     return terms->count > 0;
 }
 
-/* --- the loops --- */
+/* --- sums of the products of one row --- */
 
 /* An explicit vector type, because gcc keeps an array of sums in memory, or computes two products
  * at a time without vectors. */
@@ -461,7 +461,7 @@ static void terms_add(const sparse_terms *terms, const float *from, uint64_t cou
 #define SPARSE_FEW 8u      /* if x has fewer rows than this, each row is computed separately */
 #define SPARSE_ALIGN 64u
 
-/* --- functions of both operators --- */
+/* --- code that SparseConv and SparseMatMul share --- */
 
 typedef struct sparse_job {
     const tn_kernel_call *call;
@@ -710,7 +710,7 @@ static tn_status sparse_run_matmul(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* --- the table --- */
+/* --- the table of kernels --- */
 
 static bool sparse_accepts(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0);

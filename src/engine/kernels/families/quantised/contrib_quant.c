@@ -366,7 +366,8 @@ static tn_status quant_run_average(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* --- QLinearConv: ONNX's, and for images with channels last; weights are as ONNX's --- */
+/* --- QLinearConv of ONNX Runtime: as ONNX's, but images may have their channels last; weights
+ * always have them first --- */
 
 typedef struct quant_conv {
     quant_form from, to;
@@ -414,7 +415,8 @@ static tn_status quant_read_conv(const tn_kernel_call *call, quant_conv *it) {
                              (long long)w->shape[1], (long long)group);
     it->group_channels = (uint64_t)w->shape[1];
     it->group_filters = it->out.channels / (uint64_t)group;
-    /* inputs with one number, or with one number for each filter */
+    /* scale and zero point of the weights have one number, or one for each filter; the bias has one
+     * for each filter */
     const uint32_t each[] = {4, 5, 8};
     for (uint32_t i = 0; i < 3; i++) {
         const tn_operand *operand = tn__call_input(call, each[i]);

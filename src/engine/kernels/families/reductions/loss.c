@@ -240,7 +240,8 @@ static tn_status loss_run_grad(tn_kernel_call *call) {
     return TN_OK;
 }
 
-/* --- classes of which each rank has a part (graph/ops/training/ranks.c) --- */
+/* --- cross-entropy if each rank has the scores of some of the classes (graph/ops/training/ranks.c)
+ * --- */
 
 enum { LOSS_SUM, LOSS_OF_LABEL, LOSS_BEFORE, LOSS_SUMS };
 

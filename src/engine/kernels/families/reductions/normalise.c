@@ -487,7 +487,7 @@ static void normalise_grad_add(const normalise_grad *job, uint64_t base, uint64_
     }
 }
 
-/* Slices of float32 in which each element has its own scale. */
+/* Computes the gradient for slices of float32 in which each element has its own scale. */
 
 static double normalise_lanes(const double *lanes) {
     double sum = 0;
@@ -551,7 +551,7 @@ TN_WIDE static void normalise_grad_slice_floats(const normalise_grad *job, uint6
     }
 }
 
-/* Slices of any real type and any arrangement of scales. */
+/* Computes the gradient for slices of any real type and any arrangement of scales. */
 
 static void normalise_grad_slice(const normalise_grad *job, uint64_t slice) {
     uint64_t first = slice * job->count, base = slice % job->cycle * job->each;
@@ -629,7 +629,9 @@ typedef struct normalise_lrn_job {
     tn_operand *dx;
     double alpha, beta, bias; /* attributes; `alpha` is already divided by the size of the window */
     uint64_t channels, area, before, after;
-    double *sums, *parts; /* [channels][TN__REAL_TILE] */
+    /* scratch memory, [channels][TN__REAL_TILE]: a number for each channel and position of a
+     * tile */
+    double *sums, *parts;
 } normalise_lrn_job;
 
 /* Computes, for a tile of positions, s of every channel, and the term dy x s^(-beta - 1) of every

@@ -13,7 +13,7 @@ static tn_status norm_bind_each(tn__dnnl_work *work, const dnnl_memory_desc_t *d
     return TN_OK;
 }
 
-/* --- batch normalisation --- */
+/* --- batch normalisation with given statistics --- */
 
 static bool norm_accepts_batch(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);

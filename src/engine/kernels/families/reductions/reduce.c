@@ -115,7 +115,7 @@ static void reduce_rows_double_exp(size_t count, const void *elements, void *tot
     for (size_t i = 0; i < count; i++) all[i] += exp(x[i] - top[i]);
 }
 
-/* --- which loops --- */
+/* --- the axes and the loops of a reduction --- */
 
 typedef enum reduce_sort {
     REDUCE_SUM,
@@ -252,7 +252,7 @@ static void reduce_add(reduce_state *frame, const reduce_pair *pair, uint64_t ba
 typedef struct reduce_plan {
     reduce_sort sort;
     reduce_end end;
-    const reduce_pair *pairs; /* loops for the type in which elements are loaded */
+    const reduce_pair *pairs; /* the loops for the type in which elements are loaded */
 } reduce_plan;
 
 static void reduce_start(const reduce_state *frame, reduce_sort sort, size_t count,
@@ -353,7 +353,8 @@ static tn_status reduce_run(tn_kernel_call *call, reduce_sort sort, reduce_end e
     }
     reduce_state frame = {.call = call, .load = tn__computed_type(x->dtype)};
     bool whole = frame.load == TN_INT64 || frame.load == TN_UINT64;
-    /* without elements, the result is the smallest or largest value of the type */
+    /* without elements, a maximum is -infinity in float64, and its conversion gives the smallest
+     * value of the type; a minimum becomes the largest value */
     bool real =
         sort == REDUCE_EXP || end == REDUCE_ROOT || end == REDUCE_LOG || tn__operand_count(x) == 0;
     if (whole && real) frame.load = TN_FLOAT64;

@@ -17,7 +17,7 @@
 
 typedef enum softmax_sort { SOFTMAX_PLAIN, SOFTMAX_LOG, SOFTMAX_HARD } softmax_sort;
 
-/* --- rows of float32, float16, bfloat16 --- */
+/* --- softmax of rows of float32, float16 or bfloat16 --- */
 
 enum { SOFTMAX_LANES = 8 };
 
@@ -226,7 +226,7 @@ static tn_status softmax_run(tn_kernel_call *call, softmax_sort sort) {
     uint32_t axis;
     TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
     if (tn__operand_count(x) == 0) return TN_OK;
-    /* the softmax is along no axis, so each element is a row of its own */
+    /* before opset 13 the axis may equal the rank; each element is then a row of its own */
     if (old && given == (int64_t)x->rank)
         axis = x->rank;
     else if (x->rank == 0 && given >= -1 && given <= 0)

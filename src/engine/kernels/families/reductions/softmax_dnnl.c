@@ -39,7 +39,7 @@ static tn_status softmax_build(tn_kernel_setup *setup, tn__dnnl_work *work) {
     return softmax_step(work, library, &x, (dnnl_alg_kind_t)setup->kernel->kind, TN__DNNL_IN(0));
 }
 
-/* --- MaskedSoftmax: scaled, masked and normalised where the result lies --- */
+/* --- MaskedSoftmax: alpha x + mask is written to the result, where softmax replaces it --- */
 
 static bool softmax_accepts_masked(const tn_kernel_setup *setup) {
     const tn_tensor *x = tn__setup_input(setup, 0), *y = tn__setup_output(setup, 0);

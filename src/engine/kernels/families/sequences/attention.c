@@ -99,7 +99,7 @@ static tn_status attention_mask(const tn_kernel_call *call, const attention_shap
     return TN_OK;
 }
 
-/* --- the run --- */
+/* --- running Attention, and RotaryEmbedding --- */
 
 /* Finds the keys (which = 0) or values (1) of one batch entry: in the input, or copied to the place
  * after the past rows, in `present` or scratch memory. */

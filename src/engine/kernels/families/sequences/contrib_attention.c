@@ -43,7 +43,8 @@ static tn_status contrib_bias(const tn_kernel_call *call, uint32_t input, uint64
     return TN_OK;
 }
 
-/* --- RotaryEmbedding: another order of inputs than ONNX has, and one position for all --- */
+/* --- RotaryEmbedding: its inputs have another order than in ONNX, and one start position may serve
+ * all batch entries --- */
 
 /* Finds the row of the cosine and sine tables for token t of batch entry b. */
 static tn_status contrib_position(const tn_kernel_call *call, const tn_operand *ids, uint64_t b,
@@ -515,7 +516,8 @@ static uint64_t contrib_workspace_multi(const tn_kernel_setup *setup) {
     return tn__add_sat(tn__attend_scratch(dims.queries, dims.total), contrib_multi_scratch(&dims));
 }
 
-/* --- Attention and QAttention: the projection first --- */
+/* --- Attention and QAttention, which first multiply the input with the weights of queries, keys
+ * and values --- */
 
 typedef struct contrib_self {
     uint64_t batch, length, inner, heads, past, total, size, value_size, columns;

@@ -73,7 +73,7 @@ static bool decoder_accepts_scatter(const tn_kernel_setup *setup) {
     return tn__accepts_bytes(setup) && tn__input_may_be(setup, 2, TN__TYPES_INDEX);
 }
 
-/* --- a convolution of each channel with the columns before it --- */
+/* --- a causal convolution: each channel is convolved with its current and earlier columns --- */
 
 static tn_status causal_run(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0], *w = &call->inputs[1], *bias = tn__call_input(call, 2),

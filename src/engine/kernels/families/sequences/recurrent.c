@@ -76,7 +76,7 @@ static double recurrent_apply(const recurrent_activation *activation, double cli
     }
 }
 
-/* --- the operator in hand --- */
+/* --- reading the operator: extents, options, scratch memory --- */
 
 typedef struct recurrent_job {
     const tn_kernel_call *call;
@@ -254,7 +254,7 @@ static void recurrent_multiply(const recurrent_job *job, uint64_t rows, uint64_t
     tn__product_run(&product, job->dtype);
 }
 
-/* --- one step --- */
+/* --- one step of a cell --- */
 
 /* Computes rows [first, first + rows) of W (or, with `recurrence`, R) times a vector, plus bias.
  * Rows are counted within one direction. */
@@ -343,7 +343,7 @@ static void recurrent_step(const recurrent_job *job, uint64_t direction, uint64_
     if (job->kind == RECURRENT_LSTM) recurrent_step_lstm(job, direction, f);
 }
 
-/* --- all steps --- */
+/* --- all steps of a sequence --- */
 
 static void recurrent_sequence(recurrent_job *job, uint64_t direction, uint64_t batch,
                                uint64_t length) {
@@ -470,7 +470,7 @@ static void recurrent_copy(const recurrent_job *job, const tn_operand *from, uin
     recurrent_move(job, job->batch * job->hidden, from, at, to, to_at);
 }
 
-/* --- forward, again --- */
+/* --- the forward pass, which the gradient recomputes --- */
 
 /* Writes the biases of the current direction to every row of gates. `half`: 0 for the biases of W,
  * 1 for those of R, 2 for their sum. */
@@ -689,7 +689,7 @@ static void recurrent_backward(const recurrent_job *job) {
     }
 }
 
-/* --- gradients of operands --- */
+/* --- the gradients of the operands --- */
 
 /* Writes the gradients of the biases of W or R: the gates' gradients, summed over all steps and
  * batch entries. */
@@ -742,7 +742,7 @@ static void recurrent_give(const recurrent_job *job) {
                        recurrent_part(job));
 }
 
-/* --- the operator --- */
+/* --- running the gradient --- */
 
 /* Returns the number of elements of scratch memory of the gradient: gates, the parts of GRU's gates
  * from R, states, cells, and the gradients of state and cell. */

@@ -112,7 +112,7 @@ static void step_floats(const step_job *job, uint64_t total) {
         step_adam_floats(job, p, g, job->operands[2]->data, job->operands[3]->data, total);
 }
 
-/* --- any type --- */
+/* --- updates of parameters of any type --- */
 
 static void step_apply(const step_job *job, uint64_t total) {
     step_tile t;

@@ -39,7 +39,7 @@ typedef struct conv_tile {
     uint64_t line, first, count;
 } conv_tile;
 
-/* --- sums to elements --- */
+/* --- conversion of sums to elements of the output, with bias or quantisation --- */
 
 static void conv_float_store(const conv_job *job, uint64_t filter, uint64_t at, uint64_t count,
                              const float *sums) {
@@ -196,7 +196,7 @@ static void conv_job_run(conv_job *job, tn_dtype dtype) {
             }
 }
 
-/* --- set-up --- */
+/* --- reading the operands of a convolution --- */
 
 static tn_status conv_read(tn_kernel_call *call, uint32_t weights, uint32_t bias, bool transposed,
                            conv_job *job) {

@@ -273,7 +273,7 @@ static tn_status conv_pick(const tn__dnnl *library, const conv_plan *plan, const
     return TN_OK;
 }
 
-/* The implementation of each piece, and scratch memory for copies of the largest piece. */
+/* The chosen implementation of each piece, and scratch memory for copies of the largest piece. */
 typedef struct conv_choice {
     dnnl_primitive_desc_t of[PIECES_MAX];
     /* `x_copied`, `y_copied`: whether any piece copies its input or its output; `y_lies`: whether
@@ -595,7 +595,7 @@ static tn_status back_add(tn__dnnl_work *work, const tn__dnnl *library, uint64_t
     return tn__dnnl_bind(work, DNNL_ARG_DST, &all, sum);
 }
 
-/* The implementation of each piece, and scratch memory for copies of the largest piece. */
+/* The chosen implementation of each piece, and scratch memory for copies of the largest piece. */
 typedef struct back_copies {
     dnnl_primitive_desc_t of[PIECES_MAX];
     dnnl_memory_desc_t dw;

@@ -203,7 +203,7 @@ static tn_status pool_run_max(tn_kernel_call *call) { return pool_run(call, POOL
 static tn_status pool_run_average(tn_kernel_call *call) { return pool_run(call, POOL_AVERAGE); }
 static tn_status pool_run_power(tn_kernel_call *call) { return pool_run(call, POOL_POWER); }
 
-/* --- over everything --- */
+/* --- global pools, over the whole image --- */
 
 static tn_status pool_run_whole(tn_kernel_call *call, pool_kind kind) {
     const tn_operand *x = &call->inputs[0], *y = &call->outputs[0];
@@ -240,7 +240,7 @@ static tn_status pool_run_whole_power(tn_kernel_call *call) {
     return pool_run_whole(call, POOL_POWER);
 }
 
-/* --- back again --- */
+/* --- MaxUnpool, which writes each maximum back to the place that it came from --- */
 
 /* Finds the element of MaxUnpool's output for `index`, which counts the elements of the tensor from
  * which MaxPool took the maximum. The extents of that tensor follow from the window; the output may

@@ -22,7 +22,7 @@
 #include "engine/kernels/operands.h"
 #include "graph/rules/window.h"
 
-/* --- tables of taps --- */
+/* --- tables of taps (input coordinates with weights) --- */
 
 enum { RESAMPLE_TAPS = 4 };
 
@@ -33,7 +33,7 @@ typedef struct resample_axis {
     bool same; /* whether the coordinates of the axis do not change */
     /* extent x taps input coordinates; -1: outside the input, replaced by a constant */
     int64_t *source;
-    double *weight; /* [extent][taps] */
+    double *weight; /* [extent][taps] the weight of each tap */
 } resample_axis;
 
 typedef struct resize_plan {
@@ -53,7 +53,7 @@ typedef struct resize_plan {
     resample_axis axis[TN_RANK_MAX];
 } resize_plan;
 
-/* --- one coordinate --- */
+/* --- the taps of one output coordinate --- */
 
 static double resample_coordinate(const resize_plan *plan, uint32_t d, int64_t extent, int64_t at) {
     const char *how = plan->coordinates;
@@ -121,7 +121,7 @@ static void resample_taps(const resize_plan *plan, uint32_t d, int64_t extent, i
     for (uint32_t t = 0; t < taps && plan->exclude && sum != 0; t++) weight[t] /= sum;
 }
 
-/* --- the plan --- */
+/* --- the scales, the tables and the rows of a resampling --- */
 
 static tn_status resample_extents(const tn_kernel_call *call, resize_plan *plan,
                                   const tn_operand *scales, const tn_operand *sizes) {

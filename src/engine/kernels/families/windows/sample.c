@@ -275,7 +275,7 @@ static void sample_bin(double begin, double size, int64_t at, int64_t cells, int
 
 static double sample_most(const tn_operand *from, uint64_t first, const int64_t rows[2],
                           const int64_t columns[2]) {
-    double most = 0; /* 0 is also the value of a cell without pixels */
+    double most = 0; /* the maximum of a cell without pixels is 0 */
     bool any = false;
     for (int64_t y = rows[0]; y < rows[1]; y++)
         for (int64_t x = columns[0]; x < columns[1]; x++) {
