@@ -27,6 +27,7 @@
 #include <tenure/search.h>
 #include <tenure/snapshot.h>
 #include <tenure/train.h>
+#include <tenure/watch.h>
 #endif
 
 #endif

@@ -314,7 +314,8 @@ typedef struct tn_train_options {
 
     /* Sharded data parallelism (ZeRO, dist.h): each of `shard_count` ranks keeps one part of every
      * bucket; this rank keeps part `shard_index`. In a cut model the ranks with the same part of it
-     * share. Not with dynamic_loss_scale or output_gradients. NONE, or count 0 or 1: not sharded */
+     * share. Not with dynamic_loss_scale or output_gradients. `shard` TN_SHARD_NONE, or
+     * `shard_count` 0 or 1: not sharded */
     tn_shard shard;
     uint32_t shard_count, shard_index;
 

@@ -11,6 +11,7 @@
  *   model         from the options of a command to a compiled or opened model; plan files
  *   estimate, fit, plan, train   parts of the commands with these names
  *   traces        parts of `replay` and `report`, and the plans of other tools (foreign.c)
+ *   argp          a replacement of the argp of glibc, for other C libraries
  */
 #ifndef TN_CLI_CLI_H
 #define TN_CLI_CLI_H
@@ -51,13 +52,13 @@ typedef struct cli_topic {
     const char *name, *about; /* `about` is one sentence without a full stop */
     /* names of the topic's options, such as "batch json", the most useful first */
     const char *options;
-    const char *examples; /* lines */
+    const char *examples; /* lines with examples */
 } cli_topic;
 
 typedef struct cli_command {
     const char *name;
     const char *summary;     /* description of the command in `tenure --help`, one line */
-    const char *first;       /* names of up to ten common options, such as "output json" */
+    const char *first;       /* names of the common options, such as "output json" */
     const cli_topic *topics; /* the last topic has no name; NULL: the command has no topics */
     /* the answers of --json (answer/facts.h), followed by NULL; NULL: the command has no --json */
     const struct cli_facts *const *answers;
@@ -130,7 +131,7 @@ void cli_context_read(tn_context *context);
 typedef struct cli_option {
     const char *name, *argument; /* argument: name of the value, NULL if the option has no value */
     char letter;                 /* letter of the short option, 0 if there is none */
-    bool argument_may_lack;      /* --holders[=N] */
+    bool argument_may_lack;      /* true: the value may be left out, as in --holders[=N] */
     const char *heading; /* heading of the option in the help; "" for the command's own options */
     char *help;
 } cli_option;
@@ -193,7 +194,7 @@ FILE *cli_terminal(void);
 void cli_put_text(FILE *file, const char *text);
 
 /* Returns the width of the output in columns: the variable COLUMNS if it is set, else the width of
- * the terminal, else 80. */
+ * the terminal, else 80. Very small and very large widths are replaced by a limit. */
 uint32_t cli_columns(FILE *to);
 /* Prints text in lines of at most `columns` columns. The first line begins at column `at`; each
  * further line begins with `indent` blanks. */
@@ -210,7 +211,8 @@ int cli_fail(const tn_error *error);
 int cli_fail_with(const tn_error *error, const char *members);
 /* Prints "tenure: note: MESSAGE", except with --quiet. */
 void cli_note(const char *message);
-/* Flushes standard output. Returns `status`, or 2 if a write failed. */
+/* Flushes standard output. Returns `status`, or 2 if a write failed. If the reader of a pipe has
+ * ended, ends the process by SIGPIPE. */
 int cli_finish(int status);
 
 /* --- files of the command line (terminal/files.c) --- */

@@ -14,7 +14,8 @@
 #include "base/base.h"
 
 typedef struct tn_report_format {
-    const char *name; /* name of the format for users: letters a to z */
+    /* name of the format as users type it, such as node_data: letters and underscores */
+    const char *name;
     /* suffix of the format's files, such as ".json"; "" if the output is printed and not written */
     const char *suffix;
     const char *summary; /* description of the format in --help: one line, without a full stop */
@@ -204,8 +205,6 @@ typedef struct tn__holder {
 tn_status tn__holders_at(tn__scene *scene, int64_t at, const tn__holder **holders, uint32_t *count,
                          tn_error *error);
 
-/* --- plan_facts.c: the bytes that a caching pool would reserve --- */
-
 /* --- run_events.c: transfers of a fit's program, and waiting for them --- */
 
 /* a copy between device and host; times in picoseconds from the start of the run */
@@ -260,8 +259,9 @@ void tn__words_number(tn__text *text, double value);
 /* Returns peak / lower_bound - 1. The gap is 0 if both are equal, and infinite if only the bound is
  * 0. */
 double tn__words_gap(uint64_t peak, uint64_t lower_bound);
-/* Adds the shape of a tensor, such as "1x64x112x112" or "scalar". Unknown extents are "?", as in "?
- * x 3". Adds nothing if `tensor` is NULL. */
+/* Adds the shape of a tensor, such as "1x64x112x112" or "scalar". Unknown extents are "?", as in
+ * "?x3". For a sequence the number of its tensors comes first, as in "3 times 8x8". Adds nothing if
+ * `tensor` is NULL. */
 void tn__words_shape(tn__text *text, const tn_tensor *tensor);
 /* Adds `string` in exactly `width` columns of a terminal. Control characters and bytes that are not
  * UTF-8 become "?". A string that is too long is cut in the middle, because the end of a path is

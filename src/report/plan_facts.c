@@ -12,7 +12,7 @@
 
 /* Returns the bytes that the pool "caching" would reserve for the report's program and its weights.
  * The blocks are requested in program order, in two runs (tn_estimate_make). Returns 0 if this
- * cannot be computed (for a problem, loops, or static memory in the arena) or would take too
+ * cannot be computed (for a problem, a fit, loops, or static memory in the arena) or would take too
  * long. */
 static uint64_t facts_caching_pool(const tn_report *report) {
     tn_estimate_options options = TN_ESTIMATE_OPTIONS_INIT;

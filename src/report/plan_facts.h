@@ -100,8 +100,8 @@ typedef struct tn__plan_fact {
     const char *word;  /* WORD */
 } tn__plan_fact;
 
-/* Computes a fact. Cost: TN__PLAN_DEPENDENCIES and TN__PLAN_CACHING_POOL are computed from the
- * plan, which takes time; the others are only read. */
+/* Computes a fact. Cost: TN__PLAN_DEPENDENCIES, TN__PLAN_CACHING_POOL and the facts about streams
+ * are computed from the plan or the program, which takes time; the others are only read. */
 tn__plan_fact tn__plan_fact_of(const tn_report *report, tn__plan_fact_id id);
 /* Adds the value of a fact as JSON. */
 void tn__plan_fact_json(tn__text *text, const tn_report *report, tn__plan_fact_id id,

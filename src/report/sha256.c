@@ -4,7 +4,7 @@
  * Names in a plan come from files that are not trusted. If escaping a name ever fails, a browser
  * that enforces the policy still runs no script except the one with this digest.
  *
- * Cost: O(size); about 0.2 ms for the script of the page.
+ * Cost: O(size).
  *
  * Sources: FIPS 180-4 (2015), sections 4.1.2, 4.2.2, 5.3.3 and 6.2; RFC 4648 for base64.
  */

@@ -248,7 +248,7 @@ expect 2 '150528 elements' $tenure plan "$model" --value input=4
 expect 0 'tenure 0' $tenure --version
 expect 0 'kernels ' $tenure --version
 expect 0 'plan.*verify' $tenure --help
-for command in plan verify run train split simulate replay embed report list; do expect 0 'Example' $tenure $command --help; done
+for command in plan verify run train split simulate replay watch embed report list; do expect 0 'Example' $tenure $command --help; done
 
 # bad files
 expect 2 'no-such.onnx: cannot open' $tenure plan no-such.onnx
@@ -647,7 +647,7 @@ expect 2 'no planner' $run --planner nobody
 expect 2 'is unknown; write --check=naive' $run --check everything
 
 # lists, and the manual says what --help says, which names no option twice
-for command in plan verify run train arena split diff estimate simulate replay embed report list; do
+for command in plan verify run train arena split diff estimate simulate replay watch embed report list; do
     twice=$($tenure $command --help=all | grep -oE '^ {1,8}(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+' | sort | uniq -d)
     [ -z "$twice" ] || { echo "FAILED: tenure $command --help names twice: $twice"; failed=1; }
 done
@@ -660,7 +660,7 @@ expect 0 'Conv ' $tenure list operators
 expect 0 'onnx' $tenure list formats
 expect 0 'tflite' $tenure list formats
 expect 2 'no list' $tenure list tensors
-for command in plan verify run train arena split diff estimate simulate replay embed report list; do
+for command in plan verify run train arena split diff estimate simulate replay watch embed report list; do
     for option in $($tenure $command --help=all | grep -oE '^ {1,8}(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
         sed 's/\\-/-/g' "$source/docs/man/tenure-$command.1" | grep -q -- "^\.B.*$option" ||
             { echo "FAILED: tenure-$command.1 does not know $option"; failed=1; }

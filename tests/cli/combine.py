@@ -31,7 +31,7 @@ pathlib.Path(WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header + b
 # What each command needs in any case: its input, then options.
 BASE = {"plan": [MODEL], "verify": [MODEL, "--plan", "plan.csv"], "diff": [MODEL, MODEL], "arena": [TINY], "estimate": [MODEL], "run": [MODEL],
         "train": [MODEL, "--data", "x.npy"], "fit": [MODEL, "--budget", "1MiB", "--costs", "model:t4"], "split": [MODEL],
-        "simulate": [PROBLEM], "replay": [PROBLEM], "report": ["s.pickle"], "embed": ["replay", PROBLEM, "--cache", "1MiB"]}
+        "simulate": [PROBLEM], "replay": [PROBLEM], "report": ["s.pickle"], "watch": ["1"], "embed": ["replay", PROBLEM, "--cache", "1MiB"]}
 # Words of conditions: how each one is met, and how it is not. A first word that is a file replaces the input.
 FORMULAS, TO_RUN = [CONFIG, "--train"], [CONFIG]
 CONDITIONS = {
@@ -84,7 +84,7 @@ NAMED = {"report device": "1", "swap": "a", "planner": "auto", "order": "memory"
          "stream": "type:Conv=1", "momentum": "0.5", "weight-decay": "0.5", "recompute-work": "0.5", "host-experts": "all", "freeze": "zebra", "trainable": "zebra", "optimizer": "adam", "dtype": "bf16", "loss-scale": "2", "costs": "model:t4", "codecs": "bits",
          "allow": "order", "kernels": "plain", "weight-type": "int4", "cache-type": "f16", "problem": "problem.json", "forms": ".",
          "save-costs": "costs.json", "table": PROBLEM, "trace": "t.trace.json", "plan": "inside", "runtime": "1MiB", "parallel": "safe",
-         "shard": "optimizer", "recompute": "full", "extra-work": "10%", "policy": "lru", "output": "out.html", "pass": "joint", "online": "capuchin"}
+         "shard": "optimizer", "recompute": "full", "extra-work": "10%", "policy": "lru", "output": "out.html", "pass": "joint", "online": "capuchin", "by": "line"}
 JOIN = re.compile(r", | or ")
 failed = 0
 

@@ -156,6 +156,29 @@ static void loop(void) {
     }
 }
 
+/* The one block of each turn that is never freed. */
+__attribute__((noinline)) static void *leak_keep(size_t size) {
+    void *block = malloc(size);
+    fill(block, size, 3);
+    return block;
+}
+
+/* A loop that keeps a block in each turn; then it waits, to be looked at. */
+static void leak(void) {
+    void *blocks[12], *kept = NULL;
+    volatile size_t size = 100001; /* not a constant, so that the function keeps its name */
+    void *held = calloc(1, 2 << 20);
+    for (int turn = 0; turn < 60; turn++) {
+        for (unsigned i = 0; i < 12; i++) blocks[i] = malloc(BIG + 4096u * i);
+        kept = leak_keep(size);
+        for (unsigned i = 0; i < 12; i++) free(blocks[i]);
+    }
+    must(held != NULL && kept != NULL);
+    puts("ready");
+    fflush(stdout);
+    must(getchar() == '\n');
+}
+
 /* Under TENURE_BUDGET=8MiB: no more than that, and an error that can be handled. */
 static void budget(void) {
     void *first = malloc(5 << 20), *pointer = NULL;
@@ -202,8 +225,8 @@ int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"ways", ways}, {"grows", grows},   {"threads", threads},
-                 {"loop", loop}, {"budget", budget}, {"holes", holes}};
+    } cases[] = {{"ways", ways},     {"grows", grows}, {"threads", threads}, {"loop", loop},
+                 {"budget", budget}, {"holes", holes}, {"leak", leak}};
     for (size_t i = 0; count > 1 && i < sizeof cases / sizeof *cases; i++) {
         if (strcmp(cases[i].name, arguments[1]) != 0) continue;
         cases[i].run();

@@ -11,6 +11,10 @@ if(TARGET tenure_preload AND NOT TENURE_TEST_PREFIX)
   set(preload_run ${TENURE_DEBIAN_PYTHON3} ${preload_tests}/preload.py $<TARGET_FILE:tenure_preload>
                   $<TARGET_FILE:tenure_command> $<TARGET_FILE:preload_family> ${PROJECT_SOURCE_DIR})
   tenure_test(preload.programs NEEDS TENURE_DEBIAN_PYTHON3 COMMAND ${preload_run})
+  tenure_test(preload.watch NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${preload_tests}/watch.py $<TARGET_FILE:tenure_preload>
+                      $<TARGET_FILE:tenure_torch> $<TARGET_FILE:standin_cudart> $<TARGET_FILE:tenure_command>
+                      $<TARGET_FILE:preload_family>)
   tenure_test(preload.crowd THREADS 2 NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${preload_tests}/crowd.py $<TARGET_FILE:tenure_preload>
                       $<TARGET_FILE:preload_crowd> ${PROJECT_SOURCE_DIR})

@@ -40,6 +40,7 @@ NUMBERS.update(("TN_CONFLICT_" + name.upper(), at) for at, name in enumerate(_ab
 
 INTEGERS = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_int64)
 HEADERS = "".join(path.read_text() for path in sorted(pathlib.Path(source, "include/tenure").glob("*.h")))
+HEADERS = re.sub(r"/\*.*?\*/", "", HEADERS, flags=re.DOTALL)  # examples in comments call functions, too
 
 
 def structs():

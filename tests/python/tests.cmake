@@ -26,6 +26,11 @@ if(NOT TENURE_TEST_PREFIX)
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/torch_estimate.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.accuracy NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${PROJECT_SOURCE_DIR}/bench/accuracy/accuracy.py $<TARGET_FILE:libtenure> --quick)
+  tenure_test(python.watch NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/watch.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
+                      $<TARGET_FILE:tenure_command>)
+  tenure_test(python.torch_watch NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/torch_watch.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.torch_fit NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/torch_fit.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.torch_away NEEDS TENURE_DEBIAN_PYTHON3

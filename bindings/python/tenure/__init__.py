@@ -11,7 +11,8 @@
     estimate                        the memory that a model needs
     fit                             the fastest program within a budget of bytes
     report                          tables, JSON, pages
-    tenure.torch                    estimate and fit for PyTorch modules
+    holders, Watch                  the present holders of memory of a process; a table that this process publishes
+    tenure.torch                    estimate, fit and watch for PyTorch modules
     tenure.executorch               a planner for ExecuTorch's export
     python3 -m tenure.record        records an unchanged PyTorch program, as a log for `tenure simulate`
 
@@ -31,6 +32,8 @@ from tenure._library import VERSION as __version__
 from tenure._library import Error, version
 from tenure._problem import Body, Conflict, Layout, Problem, plan, planners, verify
 from tenure._report import report
+from tenure._watch import Holder, Past, Table, Watch, holders
 
-__all__ = ["Body", "Claim", "Conflict", "Error", "Estimate", "Fit", "Graph", "Hint", "Layout", "Operator", "Problem", "Step", "Tensor",
-           "__version__", "estimate", "fit", "load", "plan", "planners", "report", "verify", "version"]
+__all__ = ["Body", "Claim", "Conflict", "Error", "Estimate", "Fit", "Graph", "Hint", "Holder", "Layout", "Operator", "Past", "Problem", "Step",
+           "Table", "Tensor", "Watch", "__version__", "estimate", "fit", "holders", "load", "plan", "planners", "report",
+           "verify", "version"]

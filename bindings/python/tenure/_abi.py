@@ -44,7 +44,7 @@ def opaque(name: str) -> Type[Structure]:
 
 tn_problem, tn_graph, tn_program, tn_occupancy = map(opaque, ("tn_problem", "tn_graph", "tn_program", "tn_occupancy"))
 tn_costs, tn_setup, tn_kernels, tn_trace = map(opaque, ("tn_costs", "tn_setup", "tn_kernels", "tn_trace"))
-tn_pruning = opaque("tn_pruning")
+tn_pruning, tn_watch = map(opaque, ("tn_pruning", "tn_watch"))
 
 RESIZE = CFUNCTYPE(c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_size_t)
 LOG = CFUNCTYPE(None, c_void_p, c_char_p)
@@ -344,6 +344,43 @@ class tn_report(Structure):
                 ("oom_count", c_uint32), ("reserved_peak", c_uint64), ("text", c_char_p), ("streams", c_uint64)]
 
 
+# --- watch.h ---
+
+class tn_watch_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("source", c_char_p), ("rows", c_uint32)]
+
+
+class tn_watch_label(Structure):
+    _fields_ = [("line", c_char_p), ("module", c_char_p), ("category", c_char_p), ("address", c_uint64),
+                ("block_size", c_uint64)]
+
+
+class tn_watch_block(Structure):
+    _fields_ = [("size", c_uint64), ("birth", c_uint64), ("row", c_uint32)]
+
+
+class tn_watch_row(Structure):
+    _fields_ = [("line", c_char_p), ("module", c_char_p), ("category", c_char_p), ("block_size", c_uint64),
+                ("bytes", c_uint64), ("blocks", c_uint64), ("peak_bytes", c_uint64), ("step_bytes", c_uint64)]
+
+
+class tn_watch_past(Structure):
+    _fields_ = [("step", c_uint64), ("peak", c_uint64), ("growth", c_uint64), ("line", c_char_p),
+                ("module", c_char_p), ("category", c_char_p), ("block_size", c_uint64), ("row_growth", c_uint64)]
+
+
+class tn_watch_table(Structure):
+    _fields_ = [("source", c_char_p), ("bytes", c_uint64), ("blocks", c_uint64), ("peak", c_uint64),
+                ("step", c_uint64), ("step_peak", c_uint64), ("dropped", c_uint64), ("rows", POINTER(tn_watch_row)),
+                ("row_count", c_uint32), ("past", POINTER(tn_watch_past)), ("past_count", c_uint32),
+                ("is_exact", c_bool)]
+
+
+class tn_watch_view(Structure):
+    _fields_ = [("pid", c_uint32), ("program", c_char_p), ("has_ended", c_bool), ("tables", POINTER(tn_watch_table)),
+                ("table_count", c_uint32)]
+
+
 P = POINTER
 E = P(tn_error)
 status = c_int
@@ -429,4 +466,12 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_report_write": (status, [P(tn_report), c_char_p, E]),
     "tn_report_render": (status, [P(tn_report), c_char_p, P(P(c_char)), P(c_size_t), E]),
     "tn_report_release": (None, [P(c_char)]),
+    "tn_watch_create": (status, [P(tn_watch_options), P(P(tn_watch)), E]),
+    "tn_watch_destroy": (None, [P(tn_watch)]),
+    "tn_watch_alloc": (None, [P(tn_watch), P(tn_watch_label), c_uint64, P(tn_watch_block)]),
+    "tn_watch_free": (None, [P(tn_watch), P(tn_watch_block)]),
+    "tn_watch_move": (None, [P(tn_watch), P(tn_watch_label), P(tn_watch_block)]),
+    "tn_watch_step": (None, [P(tn_watch)]),
+    "tn_watch_read": (status, [c_uint32, P(tn_context), P(P(tn_watch_view)), E]),
+    "tn_watch_view_release": (None, [P(tn_watch_view)]),
 }

@@ -112,7 +112,7 @@ static void facts_end_line(cli_answer *answer) {
     facts_put_end(&answer->out);
 }
 
-/* a failed allocation stays recorded in `text` */
+/* Empties the text. An earlier failed allocation stays recorded in it. */
 static void facts_clear(tn__text *text) { text->size = 0; }
 
 static void facts_begin_line(cli_answer *answer, const cli_fact *row) {
@@ -615,14 +615,18 @@ void cli_answer_release(cli_answer *answer) {
     tn__text_release(&answer->cells);
 }
 
-tn_status cli_answer_end(cli_answer *answer, tn_error *error) {
+tn_status cli_answer_write(cli_answer *answer, FILE *file, tn_error *error) {
     facts_end_line(answer);
     if (answer->style == CLI_STYLE_JSON) tn__text_put(&answer->out, "}");
     if (answer->style != CLI_STYLE_TABLE) tn__text_put(&answer->out, "\n");
     bool failed = answer->out.failed || answer->value.failed || answer->more.failed;
-    if (!failed && answer->out.size > 0) fwrite(answer->out.data, 1, answer->out.size, stdout);
+    if (!failed && answer->out.size > 0) fwrite(answer->out.data, 1, answer->out.size, file);
     cli_answer_release(answer);
     return failed ? tn__no_memory(error, "the answer") : TN_OK;
+}
+
+tn_status cli_answer_end(cli_answer *answer, tn_error *error) {
+    return cli_answer_write(answer, stdout, error);
 }
 
 void cli_members_begin(cli_answer *answer, const cli_facts *facts) {

@@ -22,7 +22,7 @@ typedef enum cli_unit {
     CLI_UNIT_BYTES,   /* a number of bytes as uint64_t: "7.7 MiB (8,064,000 bytes)" */
     CLI_UNIT_COUNT,   /* a count as uint64_t: "8,064" */
     CLI_UNIT_CHANGE,  /* a signed number of bytes, passed as uint64_t: "+8,064 bytes" */
-    CLI_UNIT_REAL,    /* double */
+    CLI_UNIT_REAL,    /* a number as double */
     CLI_UNIT_SECONDS, /* a number of seconds as double: "0.12 s" */
     CLI_UNIT_NS,      /* a number of nanoseconds as uint64_t: "0.12 s" */
     CLI_UNIT_SHARE,   /* a fraction as double; 1 is printed as "100.0 %" */
@@ -107,8 +107,9 @@ typedef struct cli_answer {
     uint32_t cell_rows, cell_next;
 } cli_answer;
 
-/* Begins an answer in the JSON style if `json` is true (--json was given), else in the style that
- * the tone (--quiet, --brief) asks for. The caller must end the answer, also after an error. */
+/* Begins an answer in the JSON style if `json` is true (--json was given), else in the brief style
+ * with --brief or if `facts` is a sentence, else as a table. The caller must end the answer, also
+ * after an error. */
 void cli_answer_begin(cli_answer *answer, const cli_facts *facts, bool json);
 /* Begins an answer as cli_answer_begin does, but in the given style. */
 void cli_answer_begin_as(cli_answer *answer, const cli_facts *facts, cli_style style);
@@ -117,6 +118,8 @@ void cli_answer_begin_as(cli_answer *answer, const cli_facts *facts, cli_style s
 const char *cli_answer_text(cli_answer *answer);
 /* Prints the answer and releases it. Errors: E_NO_MEMORY. */
 tn_status cli_answer_end(cli_answer *answer, tn_error *error);
+/* Writes the answer to a file as cli_answer_end prints it. */
+tn_status cli_answer_write(cli_answer *answer, FILE *file, tn_error *error);
 
 /* The functions cli_add... add one fact. `key` must be in the table of the open object; otherwise
  * the command ends with an internal error. A word that is NULL and a real number that is not finite

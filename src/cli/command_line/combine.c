@@ -228,10 +228,11 @@ static const combine_rule combine_rules[] = {
          "@training/optimizer --kernels=onednn|plain --fuse-concat --keep --swap --segments",
          .why = "it estimates eager PyTorch"),
 
-    /* `simulate`, `replay` and `embed`: recorded runs, pools and embedding tables */
+    /* `simulate`, `replay`, `watch` and `embed`: runs, pools and embedding tables */
     RULE("simulate", "--sweep", EXCLUDES, "--budget", .why = "it sets the budgets"),
     RULE("replay", "--pages", EXCLUDES, "--device",
          .why = "a pool on a device uses one block of fixed size"),
+    RULE("watch", "--once", EXCLUDES, "--every", .why = "it prints the holders once"),
     RULE("embed", "[create]", NEEDS, "--rows"),
     RULE("embed", "[replay]", NEEDS, "--cache"),
     RULE("embed", "--zipf", NEEDS, "--rows --table", .when = "[replay]",

@@ -305,8 +305,8 @@ static void options_add(cli_options *options, const struct argp *command,
                      .help = options_help(command, row)};
 }
 
-/* Adds the options of a table and of its child tables. The recursion is at most three levels deep,
- * because the tables are constants of the program. */
+/* Adds the options of a table and of its child tables. The recursion ends, because the tables are
+ * constants of the program and form a tree. */
 static void options_walk(cli_options *options, const struct argp *command, const struct argp *argp,
                          const char *heading) {
     for (const struct argp_option *row = argp->options; row != NULL && row->name != NULL; row++)

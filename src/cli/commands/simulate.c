@@ -281,8 +281,8 @@ static double picture_y(const picture_scale *scale, double overhead) {
            (picture_box.bottom - picture_box.top) * (overhead - 1) / (scale->most - 1);
 }
 
-/* Returns the distance between grid lines: 1, 2 or 5 times a power of ten, for about five lines in
- * `span`. */
+/* Returns the distance between grid lines: 1, 2 or 5 times a power of ten, so that `span` has a few
+ * lines. */
 static double picture_step(double span) {
     double step = 0.001;
     while (step * 6 < span) {
@@ -618,8 +618,8 @@ static void simulate_add_budget(simulate_found *found, uint64_t budget) {
     found->budget_count++;
 }
 
-/* Adds one budget of --budget. A number with a decimal point, up to 8, is a fraction of the plain
- * peak. Anything else is a size in bytes. */
+/* Adds one budget of --budget. A number with a decimal point and without a unit is a fraction of
+ * the plain peak. Anything else is a size in bytes. */
 static tn_status simulate_take_budget(simulate_found *found, const char *word, tn_error *error) {
     char *end;
     uint64_t bytes;

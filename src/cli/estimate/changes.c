@@ -1,5 +1,5 @@
-/* changes.c - finds changes of options that make a model fit. They are tried in this order: changes
- * that cost nothing, changes that cost time, changes that alter results, and last a smaller
+/* changes.c - finds changes of options that make a model fit. They are proposed in this order:
+ * changes that cost nothing, changes that cost time, changes that alter results, and last a smaller
  * batch. */
 #include "base/base.h"
 #include "cli/estimate/estimate.h"

@@ -113,8 +113,8 @@ void cli_changes_add(cli_answer *answer, const cli_change *changes, uint32_t cou
 uint32_t cli_estimate_changes(const cli_estimate_request *request, const cli_estimate_result *found,
                               cli_change *changes, uint32_t room);
 
-/* Finds each single change that lowers the estimated total, cheapest first. Returns the number of
- * changes, at most `room`. */
+/* Finds the single changes that lower the estimated total, at most `room` of them. Those that
+ * cli_estimate_changes also tries come first, in its order. Returns the number of changes. */
 uint32_t cli_estimate_each(const cli_estimate_request *request, const cli_estimate_result *found,
                            cli_change *changes, uint32_t room);
 

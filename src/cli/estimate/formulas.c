@@ -422,8 +422,8 @@ static bool large_try_options(const large_state *it, const tn_large *how, const 
     return large_try_sequence(it, how, before) || any;
 }
 
-/* Finds the smallest power of two of devices among which the training can be divided so that it
- * fits. */
+/* Finds the smallest power of two, above the present number of ranks, such that the training
+ * divided among so many devices fits. */
 static void large_try_devices(const large_state *it) {
     cli_cluster many = *it->cluster;
     tn_cluster_found found;
@@ -441,8 +441,8 @@ static void large_try_devices(const large_state *it) {
     }
 }
 
-/* Finds the changes that make the training fit into `limit` bytes, with their times. The caller has
- * called cluster_find. */
+/* Finds the changes that make the training fit into `limit` bytes, with their times if the speed of
+ * the device is known. The caller has called cluster_find. */
 static void large_change(cli_large *large, const cli_cluster *cluster, uint64_t limit) {
     large_state it = {.large = large, .cluster = cluster, .limit = limit};
     bool found = limit == 0 || large->found.largest.total <= limit;

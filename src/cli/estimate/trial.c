@@ -202,7 +202,7 @@ static tn__dequant_sums estimate_packed(const tn_graph *graph) {
     uint32_t count = tn_graph_tensor_count(graph);
     uint8_t *how = tn__alloc_array(&context, (size_t)count + 1, 1);
     tn__dequant_sums sums = {0};
-    if (how == NULL) return sums; /* benign */
+    if (how == NULL) return sums; /* benign: the answer then lacks these bytes */
     tn__graph_dequant(graph, how);
     sums = tn__graph_dequant_sums(graph, how);
     tn__free(&context, how, (size_t)count + 1);

@@ -57,8 +57,9 @@ typedef struct cli_fit {
     cli_losses losses;             /* errors that lossy codecs made in the runs */
 } cli_fit;
 
-/* Returns the kernels to plan for: those of this machine, or none if the costs are those of another
- * device, which are modelled by two rates. */
+/* Returns the kernels to plan for: those of --kernels if the option was given. Without it they are
+ * those of this machine, or none if the costs are those of another device, which are modelled by
+ * two rates. */
 cli_kernel_target cli_fit_target(const cli_fit *fit);
 /* Loads the model or problem, and makes the training step of a model. */
 tn_status cli_fit_open(cli_fit *fit, tn_error *error);

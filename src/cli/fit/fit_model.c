@@ -236,7 +236,7 @@ void cli_fit_close(cli_fit *fit) {
  * smaller batches and requires a full answer for each. */
 
 #define BATCH_MOST (UINT64_C(1) << 32)
-/* bisection stops when the interval is this fraction of the batch, 1/256 */
+/* bisection stops when the interval is the batch divided by this number */
 #define BATCH_GRAIN 256u
 
 typedef struct batch_search {

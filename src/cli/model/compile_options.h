@@ -1,9 +1,9 @@
 /* compile_options.h - converts the options of a command to requests to the library: the options of
  * a compiled model (cli_compile_options_set) and a tn_fit_request (cli_fit_request_set).
  *
- * cli_compile_options_set sets the fields that all commands have in common: order, kernels, memory,
- * static memory, recomputation and plan. A command then changes only its own fields, such as a
- * budget, ranks, or the program of a plan.
+ * cli_compile_options_set sets the fields that all commands have in common, such as order, kernels
+ * and plan. A command then changes only its own fields, such as a budget, ranks, or the program of
+ * a plan.
  */
 #ifndef TN_MODEL_COMPILE_OPTIONS_H
 #define TN_MODEL_COMPILE_OPTIONS_H
@@ -24,8 +24,9 @@
 uint32_t cli_allow(struct argp_state *state, const char *value);
 /* Parses a relative error above 0, such as "5%" or "0.05". */
 double cli_max_error(struct argp_state *state, const char *value);
-/* Returns `allow` with the default techniques added if it names none. With a link, swapping is one
- * of them. With --pass (`pass` not NULL), tiles and weight streaming are not. */
+/* Returns `allow` with default techniques added if it names none, or only tiles and weight
+ * streaming. With a link, swapping is one of the defaults. Tiles and weight streaming are not if
+ * `allow` names one of the two, or with --pass (`pass` not NULL). */
 uint32_t cli_allow_complete(uint32_t allow, double link, const char *pass);
 
 #define CLI_SWAP_DEVICE_HELP                                                                       \
@@ -47,7 +48,8 @@ typedef struct cli_costs {
 void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value);
 bool cli_costs_given(const cli_costs *costs);
 /* Makes the costs of a setup's graph for `threads` threads. Prints a note if a file has costs for
- * another number of threads. Errors: those of tn_costs_read and tn_costs_create_model. */
+ * another number of threads. Errors: those of tn_costs_read and tn_costs_create_model;
+ * E_UNSUPPORTED for a file if the setup has tiles. */
 tn_status cli_costs_make(const cli_costs *costs, const tn_setup *setup, uint32_t threads,
                          const tn_context *context, tn_costs **made, tn_error *error);
 

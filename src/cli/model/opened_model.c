@@ -441,7 +441,7 @@ static tn_status opened_compile(cli_opened_model *opened, tn_error *error) {
     return TN_OK;
 }
 
-/* limit of the events of a trace, which then takes 600 MiB */
+/* limit of the events of a trace, so that it does not take all memory */
 #define OPENED_EVENTS_MAX (UINT64_C(1) << 22)
 
 /* --- the steps from the file to the plan --- */

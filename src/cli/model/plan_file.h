@@ -45,8 +45,8 @@ typedef struct cli_plan_file {
 } cli_plan_file;
 
 /* Reads everything of a plan except the buffers. For a file that is not JSON, `document` is NULL
- * and there is no error. Errors: E_INVALID (an invalid member), E_NO_MEMORY. The caller closes the
- * file, also after an error. */
+ * and there is no error. Errors: those of reading a file, E_INVALID (an invalid member),
+ * E_NO_MEMORY. The caller closes the file, also after an error. */
 tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *error);
 void cli_plan_file_close(cli_plan_file *file);
 

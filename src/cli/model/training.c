@@ -252,7 +252,7 @@ static tn_train_options training_options_of(const cli_training *training) {
     tn_train_options options = training->options;
     options.freeze = training->freeze;
     options.train = training->train;
-    /* --dtype float32 means the data types of the model */
+    /* --dtype f32 means the data types of the model */
     if (options.dtype == TN_FLOAT32) options.dtype = TN_UNDEFINED;
     return options;
 }

@@ -12,7 +12,7 @@
 
 #include "cli/model/input.h"
 
-/* largest number of patterns of a command; a pattern may match many names */
+/* largest number of patterns of --freeze, and of --trainable; a pattern may match many names */
 #define CLI_FREEZE_MAX 64u
 
 typedef struct cli_training {
@@ -89,7 +89,8 @@ void cli_ranks_conditions(const cli_ranks *ranks, bool several_data);
 
 /* Returns the number of the group of ranks that this rank belongs to along an axis of the grid. */
 uint32_t cli_ranks_group(const cli_ranks *ranks, tn_grid_axis axis);
-/* Sets the options of the training step for this rank. Errors: E_UNSUPPORTED. */
+/* Sets the options of the training step for this rank. Errors: E_INVALID (the numbers of ranks do
+ * not suit the options). */
 tn_status cli_ranks_step(const cli_ranks *ranks, tn_train_options *options, tn_error *error);
 /* Joins the groups of ranks that cli_ranks_divide needs in addition to those of tn_world_grid. */
 tn_status cli_ranks_join(const cli_ranks *ranks, tn_world *world, const tn_context *context,

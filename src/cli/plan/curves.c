@@ -187,8 +187,8 @@ tn_status cli_split_curve_run(const cli_split_curve *asked, tn_error *error) {
 
 /* The curve has a plan for each of several rising capacities. The first is the size of the smallest
  * plan. The last is the smallest capacity found at which more memory does not improve the
- * objective. A plan is valid within every larger capacity, so the objective never rises along the
- * curve. */
+ * objective, or that of --capacity if it is smaller. A plan is valid within every larger capacity,
+ * so the objective never rises along the curve. */
 
 #define WAIT_WIDEN 12u /* largest number of plans made to find the last capacity */
 

@@ -475,7 +475,7 @@ tn_status cli_explain_plan(const cli_explained *of, tn_error *error) {
  * files that are not trusted, so tn__words_cell escapes their control characters. */
 
 #define TAGS_NAME 72u     /* width in columns of a tensor's name */
-#define TAGS_OPERATOR 14u /* width of the operator's type; a line has 100 columns */
+#define TAGS_OPERATOR 14u /* width of the operator's type */
 
 typedef struct tags_text {
     const tn_graph *graph;

@@ -53,10 +53,10 @@ tn_status cli_wait_curve_run(const cli_wait_curve *asked, tn_error *error);
  * size. */
 tn_status cli_explain_tags(const tn_occupancy *occupancy, tn_error *error);
 
-/* For --explain: prints why the plan has its peak, which changes would lower it (each one is
- * planned), and why the buffers at the peak have their offsets. */
+/* What cli_explain_plan explains, for --explain. The function prints why the plan has its peak,
+ * which changes would lower it (each one is planned), and why its buffers have their offsets. */
 typedef struct cli_explained {
-    const cli_input *input; /* planned */
+    const cli_input *input; /* the input, which is already planned */
     const tn_plan_options *options;
     /* the training of which one step is planned; NULL: the model is planned for inference */
     const cli_training *training;
@@ -103,9 +103,9 @@ typedef struct cli_verify {
     uint32_t *next; /* [rows] next row of the plan with the same name, or TN__NAMES_NONE */
     /* [rows] at the first row of a name: the row with that name to match next, or TN__NAMES_NONE */
     uint32_t *turn;
-    uint64_t *offsets; /* [bodies] */
-    tn_bank_id *banks; /* [buffers] for a buffer that may be in any bank: the bank of its row */
-    uint64_t *claimed; /* [tensors] */
+    uint64_t *offsets; /* [body_count] offset of each buffer */
+    tn_bank_id *banks; /* [body_count] for a buffer that may be in any bank: the bank of its row */
+    uint64_t *claimed; /* [tensors of the graph] claimed offset, or TN_SIZE_UNKNOWN */
     cli_plan_file file;
     cli_training training;      /* options of a training on the command line */
     cli_training plan_training; /* options of a training that the plan file records */

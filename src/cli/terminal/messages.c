@@ -273,8 +273,8 @@ const cli_facts cli_error_facts = {
         CLI_FACT(WORD, "message", NULL, "the message, one sentence"),
         CLI_FACTS_ALSO(&cli_refused_facts), CLI_FACTS_ALSO(&cli_holders_facts), CLI_FACTS_END}};
 
-/* Prints an error as a JSON object if --json was given and nothing was printed on standard output
- * before. */
+/* Prints an error as a JSON object if --json was given, the exit status is 1 or 3, and nothing was
+ * printed on standard output before. */
 static void messages_fail_json(const tn_error *error, const char *members) {
     int code = tn_status_exit_code(error->status);
     tn__text words;

@@ -22,7 +22,8 @@ bool cli_foreign_alike(const cli_foreign_named *a, const cli_foreign_named *b);
 /* Returns the source of the value with the name `name`. Names are compared by pointer, so `name`
  * must be the pointer in the value. */
 const char *cli_foreign_source(const tn_foreign *foreign, const char *name);
-/* Prints a note with the bytes of the other tool's plan, and of another order. */
+/* Prints notes with the bytes of the other tool's plan and of this plan, and for XLA those of
+ * another order. */
 void cli_foreign_note(const cli_input *input);
 /* Sets up a report so that it can write the .pte file that was read, with another plan. */
 void cli_foreign_writes(tn_report *report, cli_input *input);

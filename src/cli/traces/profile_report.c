@@ -90,7 +90,7 @@ static void profile_add_row(cli_answer *answer, const tn__profile *profile,
     cli_add_word(answer, "name", group->name);
 }
 
-/* Adds the stack of a sample: the table gets only the callers, the JSON the whole stack. */
+/* Adds the stack of a sample: the table gets only the next callers, the JSON the whole stack. */
 static tn_status profile_add_stack(cli_answer *answer, const tn__profile *profile,
                                    const tn__profile_group *group, tn_error *error) {
     enum { CALLERS = 3 };
@@ -123,7 +123,8 @@ static tn_status profile_add_stack(cli_answer *answer, const tn__profile *profil
     return fits ? TN_OK : tn__no_memory(error, "the stacks of a profile");
 }
 
-/* One list of groups. `skip`: leave out the group without a name, which is not of a device. */
+/* Adds one list of groups, at most the `top` largest. Lists of kinds and devices leave out the
+ * group without a name. */
 static tn_status profile_add_groups(cli_answer *answer, const tn__profile *profile,
                                     tn__profile_by by, uint32_t top, tn_error *error) {
     static const char *const keys[] = {"lines", "kinds", "devices"};

@@ -45,7 +45,7 @@ typedef struct cli_replay {
     tn_pool_caching conf[CLI_REPLAY_POOLS_MAX];
     bool has_conf[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
-    /* values of --capacity, --alignment and --pages; 0: not given */
+    /* values of --capacity and --pages (0: not given), and of --alignment or its default */
     uint64_t capacity, alignment, pages;
     tn_plan_options plan_options;
     bool json;
@@ -60,7 +60,7 @@ typedef struct cli_replay {
     tn_device *play_device;
     bool plays_own; /* true if the trace is also executed with the device's own allocator */
     tn_play_answer own;
-    uint64_t *sizes; /* [blocks] */
+    uint64_t *sizes; /* [blocks of the trace] bytes of each block */
     /* [events] bytes that one pool has reserved after each event; NULL without output files */
     uint64_t *reserved;
     cli_replay_picture picture;

@@ -449,7 +449,7 @@ static tn_status snapshot_event(snapshot_replay *replay, const tn_pool_event *ev
 }
 
 /* Moves the blocks of the upper half of the address range next to those of the lower half. In an
- * unlimited range the gap between the halves would be 2^61 bytes. */
+ * unlimited range the gap between them would be much longer than all blocks. */
 static void snapshot_close(snapshot_replay *replay, uint64_t count) {
     if (replay->high_end == 0) return;
     uint64_t base = (replay->end + SNAPSHOT_GAP) / SNAPSHOT_GAP * SNAPSHOT_GAP;

@@ -1,10 +1,11 @@
 /* report_picture.c - makes a plan of the blocks of a device over time at their addresses, which the
  * formats of src/report draw.
  *
- * Each contiguous address range of segments becomes a bank. The gaps between segments, which may be
- * terabytes, are therefore not drawn, but holes within segments are. A browser cannot show millions
- * of bars, so only the largest blocks are drawn, as many as --bars says. The number of the other
- * blocks is printed.
+ * Each contiguous address range of segments becomes a bank; if there are too many ranges for that,
+ * they lie next to each other in one bank. The gaps between segments, which may be terabytes, are
+ * therefore not drawn, but holes within segments are. A browser cannot show millions of bars, so
+ * only the largest blocks are drawn, as many as --bars says. The number of the other blocks is
+ * printed.
  */
 #include "cli/traces/report.h"
 
@@ -26,7 +27,7 @@ typedef struct picture {
     uint64_t life_count;
     picture_range *ranges; /* address ranges, disjoint and in rising order */
     size_t range_count, range_room;
-    uint32_t *drawn; /* lives */
+    uint32_t *drawn; /* [drawn_count] indices of the drawn blocks in `lives` */
     size_t drawn_count;
     tn_problem *problem;
     uint64_t *offsets;

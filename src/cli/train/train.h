@@ -23,7 +23,7 @@
 typedef struct cli_rank {       /* measurements of one rank */
     uint64_t planned, measured; /* bytes of the arena's peak, planned and measured */
     uint64_t statics;           /* bytes of parameters and other memory outside the arena */
-    uint64_t messages, bytes;   /* sent */
+    uint64_t messages, bytes;   /* numbers of messages and bytes that it sent */
     /* the part of `messages` and `bytes` that was sent in steps and checkpoints */
     uint64_t step_messages, step_bytes;
     /* the part of `bytes` that was sent to a single rank, such as that of another stage */

@@ -151,8 +151,8 @@ static tn_status run_share(const cli_train *train, uint64_t batch, int64_t *shar
 }
 
 /* Loads the model with the batch size of one rank, which is the first dimension of the inputs. That
- * is --batch divided among the ranks. Without --batch it is the size in the model, or 64 if that is
- * a symbol. */
+ * is --batch divided among the data-parallel ranks. Without --batch it is the size in the model, or
+ * CLI_BATCH_USUAL divided among them if that is a symbol. */
 static tn_status run_load(cli_train *train, tn_error *error) {
     cli_input *input = &train->input;
     TN_TRY(run_share(train, train->batch, &input->import.batch, error));

@@ -57,8 +57,8 @@ typedef struct search_stage {
 typedef struct search_path {
     /* [places + 1] least cost of all operators before the place; UINT64_MAX: no path */
     uint64_t *cost;
-    /* [places + 1] the price of the region that ends directly before the place; TN_NONE: the
-     * operator before the place runs whole */
+    /* [places + 1] index in search_stage.points of the price of the region that ends directly
+     * before the place; TN_NONE: the operator before the place runs whole */
     uint32_t *region;
 } search_path;
 

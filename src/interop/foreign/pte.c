@@ -303,7 +303,8 @@ static uint32_t pte_written(const tn__flat_vector *arguments) {
     return 1;
 }
 
-/* "aten::add.out" */
+/* Returns the name of a kernel's operator, such as "aten::add.out"; "": unknown, NULL: memory is
+ * out. */
 static const char *pte_operator(pte_reading *reading, const tn__flat_table *call) {
     tn__flat_vector operators = tn__flat_list(&reading->file.plan, PTE_PLAN_OPERATORS);
     uint64_t index = tn__flat_uint(call, PTE_CALL_OPERATOR, 4, 0);

@@ -128,7 +128,8 @@ static void pte_write_sizes(pte_writing *writing, const uint64_t *sizes) {
     }
 }
 
-/* Returns the largest power of two up to a page that divides the offset of the segments. */
+/* Returns the largest power of two up to a page that divides the offset of the segments, but at
+ * least 16. */
 static size_t pte_alignment(uint64_t segments) {
     size_t alignment = PTE_PAGE;
     while (segments % alignment != 0) alignment /= 2;

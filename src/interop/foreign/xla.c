@@ -280,7 +280,7 @@ static tn_status xla_assignment(xla_reading *reading) {
 
 /* --- live ranges --- */
 
-/* "7:fusion.3" */
+/* Reads a line of the sequence, such as "7:fusion.3": the number and the name of an instruction. */
 static tn_status xla_instruction(xla_reading *reading, tn__span text) {
     uint64_t number;
     tn_foreign *foreign = reading->foreign;

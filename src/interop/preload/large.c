@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <tenure/pool.h>
+#include <tenure/watch.h>
 
 #include "interop/preload/shared.h"
 
@@ -32,6 +33,7 @@ typedef struct large_block {
     uint64_t id;   /* number of the block in the pool; 0: no block begins at this page */
     uint64_t name; /* number of the block in the trace */
     size_t size;
+    tn_watch_block watched;
 } large_block;
 
 static struct large {
@@ -43,6 +45,8 @@ static struct large {
     uint64_t count;
     size_t least;
     bool is_bound, prints_stats, has_reported;
+    bool wants_watch; /* true: the table of holders is to be published at the next block */
+    tn__watched watched;
 } large = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static tn__trace large_trace = {.file = -1};
 
@@ -127,7 +131,7 @@ static void large_after_fork(void) { large_unlock(); }
  * it. */
 static void large_in_child(void) {
     tn__trace_leave(&large_trace);
-    large.prints_stats = false;
+    large.prints_stats = large.wants_watch = false;
     pthread_mutex_init(&large.lock, NULL);
     large_busy = false;
 }
@@ -165,6 +169,7 @@ void tn__large_open(void) {
     done = done && large_create() &&
            pthread_atfork(large_before_fork, large_after_fork, large_in_child) == 0;
     if (done) large_open_trace();
+    large.wants_watch = tn__watch_wanted();
     large_busy = false;
     if (done) __atomic_store_n(&large.least, least > 1 ? least : 1, __ATOMIC_RELEASE);
 }
@@ -191,9 +196,22 @@ static void large_print_failure(const tn_error *error) {
     large.has_reported = true;
 }
 
+/* Counts a block in the table of holders. The table is created at the first block, so that a
+ * process without large blocks has none. */
+static void large_watch(large_block *block, size_t size, const void *caller) {
+    if (large.wants_watch) {
+        tn_context context = TN_CONTEXT_INIT;
+        context.allocator.resize = large_own;
+        tn__watched_open(&large.watched, "preload", &context);
+        large.wants_watch = false;
+    }
+    tn_watch_label label = {.address = (uintptr_t)caller, .block_size = size};
+    tn__watched_alloc(&large.watched, &label, size, 0, &block->watched);
+}
+
 /* Takes a block from the pool. *used receives the number of bytes at its start that were in use
  * before and may not be 0. */
-static void *large_take(size_t size, size_t alignment, size_t *used) {
+static void *large_take(size_t size, size_t alignment, const void *caller, size_t *used) {
     tn_allocation got;
     tn_error error = {0};
     int kept = errno;
@@ -202,12 +220,13 @@ static void *large_take(size_t size, size_t alignment, size_t *used) {
     tn_status status = tn_pool_alloc(large.pool, &request, &got, &error);
     if (status == TN_OK) {
         large_block *block = large_at(large.base + got.offset);
-        *block = (large_block){got.id, large.count++, (size_t)got.size};
+        *block = (large_block){.id = got.id, .name = large.count++, .size = (size_t)got.size};
         uint64_t end = got.offset + got.size;
         *used = large.fresh <= got.offset ? 0 : (size_t)(large.fresh - got.offset);
         if (*used > size) *used = size;
         if (end > large.fresh) large.fresh = end;
         tn__trace_alloc(&large_trace, block->name, size, alignment, 0, NULL);
+        large_watch(block, size, caller);
     } else {
         large_print_failure(&error);
     }
@@ -216,16 +235,16 @@ static void *large_take(size_t size, size_t alignment, size_t *used) {
     return status == TN_OK ? large.base + got.offset : NULL;
 }
 
-void *tn__large_alloc(size_t size, size_t alignment, bool *is_bound) {
+void *tn__large_alloc(size_t size, size_t alignment, const void *caller, bool *is_bound) {
     size_t used;
     *is_bound = large.is_bound;
-    return large_take(size, alignment, &used);
+    return large_take(size, alignment, caller, &used);
 }
 
-void *tn__large_zeroed(size_t size, bool *is_bound) {
+void *tn__large_zeroed(size_t size, const void *caller, bool *is_bound) {
     size_t used = 0;
     *is_bound = large.is_bound;
-    void *block = large_take(size, 0, &used);
+    void *block = large_take(size, 0, caller, &used);
     return block != NULL ? memset(block, 0, used) : NULL;
 }
 
@@ -241,6 +260,7 @@ void tn__large_free(void *pointer) {
         abort();
     }
     tn__trace_free(&large_trace, block->name);
+    tn_watch_free(large.watched.watch, &block->watched);
     *block = (large_block){0};
     large_unlock();
     errno = kept;
@@ -252,6 +272,8 @@ void tn__large_close(void) {
     if (large.pool == NULL) return;
     large_lock();
     tn__trace_close(&large_trace);
+    tn__watched_close(&large.watched);
+    large.wants_watch = false;
     if (large.prints_stats) tn__pool_print(large.pool, "large blocks");
     if (large.prints_stats) tn__trace_print(&large_trace);
     large_unlock();

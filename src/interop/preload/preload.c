@@ -107,27 +107,32 @@ static void *preload_refused(void) {
     return NULL;
 }
 
+/* The address to which the allocation function returns: the code that holds the block. */
+#define PRELOAD_CALLER __builtin_return_address(0)
+
 /* Serves a request that belongs to the pool. False: the next allocator must serve it. */
-static bool preload_large(size_t size, size_t alignment, void **block) {
+static bool preload_large(size_t size, size_t alignment, const void *caller, void **block) {
     bool is_bound;
     if (!tn__large_wants(size) || alignment > 1u << 30) return false;
-    *block = tn__large_alloc(size, alignment, &is_bound);
+    *block = tn__large_alloc(size, alignment, caller, &is_bound);
     return *block != NULL || is_bound;
 }
 
-void *malloc(size_t size) {
+static void *preload_alloc(size_t size, const void *caller) {
     void *block;
-    if (preload_large(size, 0, &block)) return block != NULL ? block : preload_refused();
+    if (preload_large(size, 0, caller, &block)) return block != NULL ? block : preload_refused();
     const tn__next_allocator *below = preload_below();
     return below != NULL ? below->malloc(size) : early_alloc(size, 0);
 }
+
+void *malloc(size_t size) { return preload_alloc(size, PRELOAD_CALLER); }
 
 void *calloc(size_t count, size_t size) {
     size_t bytes;
     bool is_bound;
     if (__builtin_mul_overflow(count, size, &bytes)) return preload_refused();
     if (tn__large_wants(bytes)) {
-        void *block = tn__large_zeroed(bytes, &is_bound);
+        void *block = tn__large_zeroed(bytes, PRELOAD_CALLER, &is_bound);
         if (block != NULL || is_bound) return block != NULL ? block : preload_refused();
     }
     const tn__next_allocator *below = preload_below();
@@ -145,19 +150,19 @@ void free(void *pointer) {
 }
 
 /* Moves a block to a new one of `size` bytes, and copies as many bytes as fit. */
-static void *preload_move(void *pointer, size_t old_size, size_t size) {
-    void *block = malloc(size);
+static void *preload_move(void *pointer, size_t old_size, size_t size, const void *caller) {
+    void *block = preload_alloc(size, caller);
     if (block == NULL) return NULL;
     memcpy(block, pointer, old_size < size ? old_size : size);
     free(pointer);
     return block;
 }
 
-void *realloc(void *pointer, size_t size) {
-    if (pointer == NULL) return malloc(size);
+static void *preload_resize(void *pointer, size_t size, const void *caller) {
+    if (pointer == NULL) return preload_alloc(size, caller);
     if (early_owns(pointer)) {
         size_t rest = early_rest(pointer);
-        return preload_move(pointer, rest, size);
+        return preload_move(pointer, rest, size, caller);
     }
     if (tn__large_owns(pointer)) {
         size_t old_size = tn__large_size(pointer);
@@ -167,7 +172,7 @@ void *realloc(void *pointer, size_t size) {
         }
         if (size <= old_size && size > old_size / 2) return pointer;
         int kept = errno;
-        void *moved = preload_move(pointer, old_size, size);
+        void *moved = preload_move(pointer, old_size, size, caller);
         if (moved != NULL || size > old_size) return moved;
         /* the old block is kept, because a smaller size fits into it under any budget */
         errno = kept;
@@ -176,20 +181,23 @@ void *realloc(void *pointer, size_t size) {
     const tn__next_allocator *below = preload_below();
     if (below == NULL) return NULL;
     if (!tn__large_wants(size)) return below->realloc(pointer, size);
-    return preload_move(pointer, below->malloc_usable_size(pointer), size);
+    return preload_move(pointer, below->malloc_usable_size(pointer), size, caller);
 }
+
+void *realloc(void *pointer, size_t size) { return preload_resize(pointer, size, PRELOAD_CALLER); }
 
 void *reallocarray(void *pointer, size_t count, size_t size) {
     size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes) ? preload_refused()
-                                                       : realloc(pointer, bytes);
+    return __builtin_mul_overflow(count, size, &bytes)
+               ? preload_refused()
+               : preload_resize(pointer, bytes, PRELOAD_CALLER);
 }
 
 int posix_memalign(void **pointer, size_t alignment, size_t size) {
     bool is_power = alignment != 0 && (alignment & (alignment - 1)) == 0;
     if (!is_power || alignment % sizeof(void *) != 0) return EINVAL;
     void *block;
-    if (preload_large(size, alignment, &block)) {
+    if (preload_large(size, alignment, PRELOAD_CALLER, &block)) {
         if (block == NULL) return ENOMEM;
         *pointer = block;
         return 0;
@@ -202,28 +210,34 @@ int posix_memalign(void **pointer, size_t alignment, size_t size) {
     return 0;
 }
 
-void *aligned_alloc(size_t alignment, size_t size) {
+static void *preload_aligned(size_t alignment, size_t size, const void *caller) {
     void *block;
     bool is_power = alignment != 0 && (alignment & (alignment - 1)) == 0;
-    if (is_power && preload_large(size, alignment, &block))
+    if (is_power && preload_large(size, alignment, caller, &block))
         return block != NULL ? block : preload_refused();
     const tn__next_allocator *below = preload_below();
     return below != NULL ? below->aligned_alloc(alignment, size)
                          : early_alloc(size, is_power ? alignment : 0);
 }
 
+void *aligned_alloc(size_t alignment, size_t size) {
+    return preload_aligned(alignment, size, PRELOAD_CALLER);
+}
+
 void *memalign(size_t alignment, size_t size) {
     size_t power = sizeof(void *); /* any alignment is accepted, and rounded up to a power of two */
     while (power < alignment && power <= SIZE_MAX / 4) power *= 2;
-    return aligned_alloc(power, size);
+    return preload_aligned(power, size, PRELOAD_CALLER);
 }
 
-void *valloc(size_t size) { return aligned_alloc((size_t)sysconf(_SC_PAGESIZE), size); }
+void *valloc(size_t size) {
+    return preload_aligned((size_t)sysconf(_SC_PAGESIZE), size, PRELOAD_CALLER);
+}
 
 void *pvalloc(size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole;
     if (__builtin_add_overflow(size, page - 1, &whole)) return preload_refused();
-    return aligned_alloc(page, whole / page * page);
+    return preload_aligned(page, whole / page * page, PRELOAD_CALLER);
 }
 
 size_t malloc_usable_size(void *pointer) {

@@ -2,9 +2,9 @@
  * the next allocator for all other blocks.
  *
  * Settings come from the environment and are read once; docs/preload.md explains them: TENURE_POOL,
- * TENURE_BUDGET, TENURE_LEAST, TENURE_TRACE, TENURE_STATS. Without a budget, a request that does
- * not fit into the range goes to the next allocator. With a trace, TENURE_TRACE_FIRST is set for
- * the processes that this one starts.
+ * TENURE_BUDGET, TENURE_LEAST, TENURE_TRACE, TENURE_WATCH, TENURE_STATS. Without a budget, a
+ * request that does not fit into the range goes to the next allocator. With a trace,
+ * TENURE_TRACE_FIRST is set for the processes that this one starts.
  *
  * Threads: all functions may be called by any thread. One lock protects everything. fork takes it,
  * so that the child finds the pool in a consistent state.
@@ -37,11 +37,12 @@ void tn__large_open(void);
 void tn__large_close(void);
 /* Whether a request is for the pool: large enough, and not made by the pool itself. */
 bool tn__large_wants(size_t size);
-/* Allocates a large block; NULL if it does not fit. *is_bound: a budget is set, so the request must
- * not go to another allocator. */
-void *tn__large_alloc(size_t size, size_t alignment, bool *is_bound);
+/* Allocates a large block; NULL if it does not fit. `caller`: the address to which the allocation
+ * function will return. *is_bound: a budget is set, so the request must not go to another
+ * allocator. */
+void *tn__large_alloc(size_t size, size_t alignment, const void *caller, bool *is_bound);
 /* Allocates a large block with every byte 0; else as tn__large_alloc. */
-void *tn__large_zeroed(size_t size, bool *is_bound);
+void *tn__large_zeroed(size_t size, const void *caller, bool *is_bound);
 bool tn__large_owns(const void *pointer);
 size_t tn__large_size(const void *pointer); /* the usable bytes of a block */
 void tn__large_free(void *pointer);

@@ -51,6 +51,60 @@ void tn__pool_print(tn_pool *pool, const char *what) {
                 lesson.period != 0 ? tn_size_format(lesson.height, height) : "none");
 }
 
+/* --- the table of holders --------------------------------------------------------------------- */
+
+enum {
+    WATCHED_PATIENCE = 4, /* repetitions after which a step is recognised */
+    WATCHED_PATIENCE_MAX = 64,
+    WATCHED_LEAST = 64 /* requests; as many are needed for each repetition of a shorter step */
+};
+
+bool tn__watch_wanted(void) {
+    const char *text = getenv("TENURE_WATCH");
+    return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
+}
+
+void tn__watched_open(tn__watched *watched, const char *source, const tn_context *context) {
+    tn_watch_options options = TN_WATCH_OPTIONS_INIT;
+    tn_error error = {0};
+    *watched = (tn__watched){.patience = WATCHED_PATIENCE, .context = tn__context(context)};
+    options.source = source;
+    if (tn_watch_create(&options, &watched->watch, &error) == TN_OK) return;
+    fprintf(stderr, "tenure: TENURE_WATCH: %s%s%s\n", error.where,
+            error.where[0] != '\0' ? ": " : "", error.message);
+}
+
+void tn__watched_close(tn__watched *watched) {
+    tn_watch_destroy(watched->watch);
+    tn__learn_close(&watched->context, &watched->learn);
+    *watched = (tn__watched){0};
+}
+
+/* Begins a step if one begins after this request. */
+static void watched_step(tn__watched *watched, uint64_t size, uint32_t stream) {
+    tn__learn *learn = &watched->learn;
+    tn__asked asked = {.size = size, .stream = stream, .birth = ++watched->count};
+    (void)tn__learn_ask(&watched->context, learn, &asked);
+    uint64_t lag = learn->lag, least = lag > WATCHED_LEAST ? lag : WATCHED_LEAST;
+    bool repeats = lag != 0 && learn->run >= tn__mul_sat(watched->patience, least);
+    if (watched->period != 0 && lag != watched->period) {
+        if (watched->patience < WATCHED_PATIENCE_MAX) watched->patience *= 2;
+        watched->period = 0;
+    } else if (watched->period == 0 && repeats) {
+        watched->period = lag;
+        watched->left = 1;
+    }
+    if (watched->period == 0 || --watched->left > 0) return;
+    watched->left = watched->period;
+    tn_watch_step(watched->watch);
+}
+
+void tn__watched_alloc(tn__watched *watched, const tn_watch_label *label, uint64_t size,
+                       uint32_t stream, tn_watch_block *block) {
+    tn_watch_alloc(watched->watch, label, size, block);
+    if (watched->watch != NULL) watched_step(watched, size, stream);
+}
+
 /* --- trace ------------------------------------------------------------------------------------ */
 
 enum { TRACE_ROW_MAX = 256, TRACE_CALL_SITE_MAX = 120, TRACE_FILE = 512, TRACE_PATH_MAX = 4096 };

@@ -1,14 +1,17 @@
 /* shared.h - the parts that the preloaded library and the PyTorch allocator share: settings from
- * the environment, messages, and the trace of requests. */
+ * the environment, messages, the table of holders, and the trace of requests. */
 #ifndef TN_PRELOAD_SHARED_H
 #define TN_PRELOAD_SHARED_H
 
 #include <tenure/pool.h>
+#include <tenure/watch.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+
+#include "memory/pool/learn.h"
 
 /* --- settings and messages -------------------------------------------------------------------- */
 
@@ -21,6 +24,33 @@ bool tn__size_setting(const char *name, uint64_t *bytes);
  * `what` is "large blocks". If the pool learned plans, a second line reports how many requests they
  * served. */
 void tn__pool_print(tn_pool *pool, const char *what);
+
+/* --- the table of holders --------------------------------------------------------------------- */
+
+/* A published table of holders (tenure/watch.h), and the search for the steps of the program. A
+ * step is an iteration: requests that repeat with the same sizes and streams. Unlike the pool
+ * `iteration`, the search does not require that an iteration frees what it allocates, because a
+ * program whose memory grows is what people look for. So it asks for more repetitions instead, and
+ * for twice as many each time that a repetition ends. The caller holds a lock. */
+typedef struct tn__watched {
+    tn_watch *watch; /* NULL: there is no table */
+    tn_context context;
+    tn__learn learn;
+    uint64_t count;    /* number of requests */
+    uint64_t period;   /* requests of a step; 0: the program is not known to repeat */
+    uint64_t left;     /* requests until the next step */
+    uint64_t patience; /* repetitions after which a step is recognised */
+} tn__watched;
+
+/* Whether TENURE_WATCH asks for a table of holders: it is neither empty nor 0. */
+bool tn__watch_wanted(void);
+/* Publishes a table; if that fails, a message is printed, and there is no table. `context` NULL:
+ * memory comes from malloc. */
+void tn__watched_open(tn__watched *watched, const char *source, const tn_context *context);
+void tn__watched_close(tn__watched *watched);
+/* Counts a block that was allocated; tn_watch_free counts it as freed. */
+void tn__watched_alloc(tn__watched *watched, const tn_watch_label *label, uint64_t size,
+                       uint32_t stream, tn_watch_block *block);
 
 /* --- trace ------------------------------------------------------------------------------------ */
 

@@ -123,7 +123,9 @@ typedef struct tn__build {
     size_t past_count, past_room;
     uint64_t *streams;
     size_t stream_count, stream_room;
-    uint32_t *categories; /* names of the categories, as numbers of texts; 0: no category */
+    /* names of the categories, as numbers of texts; category 0 has an empty name and stands for
+     * none */
+    uint32_t *categories;
     size_t category_count, category_room;
     /* numbers of the list of segments and of the list of traces; UINT64_MAX: not found */
     uint64_t segment_list, trace_list;

@@ -119,8 +119,8 @@ static tn_status fields_state(tn__build *build, const tn__pickle_value *value, u
     return TN_OK;
 }
 
-/* Reads the history of a block in old files: the requests that the block served, the latest
- * first. */
+/* Reads the history of a block in old files, which lists the requests that the block served, the
+ * latest first; only the latest is stored. */
 static tn_status fields_history(tn__build *build, tn_snapshot_block *block,
                                 const tn__pickle_value *value) {
     if (value->kind != TN__PICKLE_LIST) return TN_OK;

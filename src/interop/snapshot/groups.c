@@ -105,7 +105,8 @@ static void groups_add(groups_sum *sum, const tn_snapshot_life *life, uint32_t s
     sum->bytes += life->size;
 }
 
-/* Sorts sums[count] and stores the largest ones in `groups`; returns their number. */
+/* Sorts sums[count] and stores the `room` largest ones in `groups`. Returns the number of groups
+ * with blocks, which may exceed `room`. */
 static uint32_t groups_take(const tn_snapshot_lives *lives, groups_sum *sums, size_t count,
                             tn_snapshot_by by, tn_snapshot_group *groups, uint32_t room) {
     uint32_t found = 0;

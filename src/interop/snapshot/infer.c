@@ -34,7 +34,7 @@ const char *tn_snapshot_guess_name(uint32_t guess) {
     return guess < TN_SNAPSHOT_GUESS_COUNT ? names[guess] : "";
 }
 
-/* limit in characters, because a file may repeat one frame many times */
+/* limit of the characters of a module name, because a file may repeat one frame many times */
 #define INFER_MODULE_MOST 8192u
 #define INFER_GENERATED "torch::autograd::generated::"
 

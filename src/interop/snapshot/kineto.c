@@ -221,7 +221,8 @@ typedef struct kineto_event {
 
 typedef struct kineto_device {
     int32_t type, ordinal;
-    /* number of rows; bytes that were allocated before the profile began and freed during it */
+    /* `count`: number of rows of the device; `freed`: bytes that were allocated before the profile
+     * began and freed during it */
     uint64_t count, freed;
 } kineto_device;
 

@@ -47,7 +47,7 @@ typedef struct pickle_machine {
     const tn__pickle_maker *maker;
     tn__pickle_value *stack;
     size_t depth, stack_room;
-    size_t *marks; /* depths */
+    size_t *marks; /* [mark_count] depth of the stack at each mark */
     size_t mark_count, mark_room;
     uint8_t *kinds; /* [memo_count] kind of each memo entry; PICKLE_UNSET: the entry has no value */
     uint64_t *words;

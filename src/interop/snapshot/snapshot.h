@@ -36,7 +36,7 @@ struct tn_snapshot {
 /* Facts inferred from a stack. */
 typedef struct tn__stack_facts {
     uint32_t line, module; /* the line and the module of the stack, as numbers of group names */
-    uint8_t place;         /* infer.c */
+    uint8_t place;         /* part of a training step, a PLACE_* of infer.c */
 } tn__stack_facts;
 
 struct tn_snapshot_lives {
@@ -80,9 +80,9 @@ const char *tn__snapshot_device_name(const tn_snapshot *snapshot, uint32_t devic
 bool tn__gzip_is(const void *bytes, size_t size);
 
 /* Unpacks all members of a gzip file. `*made` [*made_room] belongs to the caller: tn__free(context,
- * *made, *made_room). Errors: E_INVALID with the byte (truncated, damaged, wrong checksum),
- * E_NO_MEMORY. On failure nothing is allocated. Cost: O(size + unpacked bytes), which are at most
- * 1032 times size. */
+ * *made, *made_room). Errors: E_INVALID with the byte (truncated, damaged, wrong checksum, too many
+ * unpacked bytes), E_NO_MEMORY. On failure nothing is allocated. Cost: O(size + unpacked bytes);
+ * more than GZIP_FREE + GZIP_RATIO * size bytes (gzip.c) are refused. */
 tn_status tn__gzip_read(const tn_context *context, const void *bytes, size_t size, uint8_t **made,
                         size_t *made_size, size_t *made_room, tn_error *error);
 

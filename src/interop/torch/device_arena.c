@@ -212,6 +212,12 @@ static tn_status arena_open_here(tn__device_arena *arena, const tn__device_arena
     return tn_pool_create(&pool, &arena->pool, error);
 }
 
+static void arena_open_watch(tn__device_arena *arena) {
+    char source[32];
+    snprintf(source, sizeof source, "cuda:%d", arena->device);
+    tn__watched_open(&arena->watched, source, &arena->context);
+}
+
 static void arena_name_trace(tn__device_arena *arena, const char *path) {
     if (path == NULL || path[0] == '\0') return;
     if (arena->device == 0)
@@ -239,6 +245,7 @@ tn_status tn__device_arena_open(const tn__device_arena_options *options, const t
     tn_status status = tn__cuda_status(cuda, entered, "making it current", error);
     if (status == TN_OK) status = arena_open_here(made, options, error);
     tn__cuda_leave(cuda, device, before);
+    if (status == TN_OK && options->watches) arena_open_watch(made);
     if (status == TN_OK)
         *arena = made;
     else
@@ -257,6 +264,7 @@ void tn__device_arena_close(tn__device_arena *arena) {
     if (arena->whole != NULL) (void)arena->cuda->cudaFree(arena->whole);
     tn__cuda_leave(arena->cuda, arena->device, before);
     tn__trace_close(&arena->trace);
+    tn__watched_close(&arena->watched);
     table_release(&arena->table);
     tn_pool_destroy(arena->pool);
     tn__names_release(&arena->names);
@@ -341,7 +349,14 @@ tn_status tn__device_arena_alloc(tn__device_arena *arena, uint64_t size, void *s
         status = arena_get_block(arena, &request, stream, &got, error);
     }
     TN_TRY(status);
-    tn__block_entry block = {got.offset, got.size, got.id, arena->count++, 1, {stream}};
+    tn__block_entry block = {.offset = got.offset,
+                             .size = got.size,
+                             .id = got.id,
+                             .name = arena->count++,
+                             .stream_count = 1,
+                             .streams = {stream}};
+    tn_watch_label label = {.line = call_site, .block_size = size};
+    tn__watched_alloc(&arena->watched, &label, size, request.stream, &block.watched);
     table_add(&arena->table, &block);
     arena->held += got.size;
     tn__trace_alloc(&arena->trace, block.name, (size_t)size, 0, request.stream, call_site);
@@ -368,6 +383,7 @@ tn_status tn__device_arena_free(tn__device_arena *arena, void *pointer, tn_error
     tn__block_entry block = *found;
     table_remove(&arena->table, found);
     arena->held -= block.size;
+    tn_watch_free(arena->watched.watch, &block.watched);
     int before, entered = tn__cuda_enter(arena->cuda, arena->device, &before);
     if (block.stream_count == 0 || entered != TN__CUDA_OK)
         tn__stream_fences_owe(&arena->turns);

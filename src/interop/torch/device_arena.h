@@ -25,6 +25,7 @@ typedef struct tn__block_entry {
     uint64_t offset, size; /* size 0: the entry is empty */
     uint64_t id;           /* number of the block in the pool */
     uint64_t name;         /* number of the block in the trace */
+    tn_watch_block watched;
     uint32_t stream_count; /* number of `streams`; 0: more streams than can be remembered */
     /* the streams that use the block; the first is the stream that allocated it */
     void *streams[TN__STREAM_FENCES_STREAMS];
@@ -51,6 +52,7 @@ typedef struct tn__device_arena_options {
     uint64_t budget;
     /* path of the trace; NULL: no trace. For device N > 0, ".cudaN" is appended. */
     const char *trace;
+    bool watches; /* true: the holders are published as the table "cuda:N" */
 } tn__device_arena_options;
 
 typedef struct tn__device_arena {
@@ -73,6 +75,7 @@ typedef struct tn__device_arena {
     tn__arena words; /* memory of names */
     tn__trace trace;
     char trace_path[4096];
+    tn__watched watched;
 } tn__device_arena;
 
 /* Opens an arena. Errors: E_IO; E_NO_MEMORY (the device has no block of that size, or the host is

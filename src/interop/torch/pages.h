@@ -19,7 +19,7 @@
 enum {
     TN__PAGES_EXTRA = 512,
     TN__PAGES_WAITS = 16,
-    /* each wait frees 1/32 of all pages, if that many are unused */
+    /* each wait frees at least 1/32 of all pages, if that many are unused */
     TN__PAGES_BATCH = 32,
 };
 

@@ -190,6 +190,7 @@ static tn_status torch_read_settings(tn_error *error) {
     torch.prints_stats = torch_word("TENURE_STATS") != NULL;
     torch.options.pool = torch_word("TENURE_POOL");
     torch.options.trace = torch_word("TENURE_TRACE");
+    torch.options.watches = tn__watch_wanted();
     if (oom != NULL && !torch.gives_null && strcmp(oom, "abort") != 0)
         TN_FAIL(error, TN_E_INVALID, "TENURE_OOM is abort or null, not '%.40s'", oom);
     const char *memory = torch_word("TENURE_MEMORY");
@@ -367,6 +368,7 @@ __attribute__((destructor)) static void torch_close(void) {
     for (uint32_t i = 0; i < TORCH_DEVICES && !torch.is_child; i++) {
         if (torch.arenas[i] == NULL) continue;
         tn__trace_close(&torch.arenas[i]->trace);
+        tn__watched_close(&torch.arenas[i]->watched);
         snprintf(what, sizeof what, "blocks of cuda:%" PRIu32, i);
         if (torch.prints_stats) tn__pool_print(torch.arenas[i]->pool, what);
         if (torch.prints_stats) tn__trace_print(&torch.arenas[i]->trace);

@@ -59,8 +59,8 @@ typedef struct tn__cuda_pages {
  * libcuda.so.1. Errors: E_UNSUPPORTED. */
 tn_status tn__cuda_load_pages(tn__cuda_pages *pages, tn_error *error);
 
-/* Loads the CUDA runtime. Errors: E_UNSUPPORTED (as tn__library_load; the runtime is older than
- * 11.0; no device). */
+/* Loads the CUDA runtime. Errors: E_UNSUPPORTED (as tn__library_load; the version of the runtime is
+ * unknown or too old). */
 tn_status tn__cuda_load(tn__cuda *cuda, tn_error *error);
 /* Checks that `device` exists. Errors: E_UNSUPPORTED. */
 tn_status tn__cuda_check_device(const tn__cuda *cuda, int device, tn_error *error);

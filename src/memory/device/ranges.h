@@ -14,7 +14,7 @@ typedef struct tn__ranges {
 /* Opens a file for reading. Errors: E_IO (no such file; not a regular file). */
 tn_status tn__ranges_open(const char *path, tn__ranges *file, tn_error *error);
 /* Makes a file without a name in `folder` (NULL: $TMPDIR, else /tmp) with `size` bytes of space,
- * all 0. Errors: E_IO (no space). */
+ * all 0. Errors: E_IO (the file cannot be created, or there is no space), E_NO_MEMORY. */
 tn_status tn__ranges_temporary(const char *folder, uint64_t size, tn__ranges *file,
                                tn_error *error);
 /* tn__ranges_take allocates disk space for a range. Errors: E_IO (no space). tn__ranges_give frees
@@ -28,8 +28,8 @@ void tn__ranges_close(tn__ranges *file);
  * changed since the file was opened), with path and byte in the message. */
 tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, uint64_t size,
                           tn_error *error);
-/* Reads a range as tn__ranges_read does, but keeps at most 4 MiB of it in the page cache at any
- * time: each piece is dropped before the next is read. */
+/* Reads a range as tn__ranges_read does, but keeps at most RANGES_PAST bytes of it (ranges.c) in
+ * the page cache at any time: each piece is dropped before the next is read. */
 tn_status tn__ranges_read_past_cache(const tn__ranges *file, uint64_t offset, void *bytes,
                                      uint64_t size, tn_error *error);
 /* tn__ranges_write writes a range to the page cache. tn__ranges_begin starts writing it to the

@@ -134,8 +134,8 @@ static bool threads_condition(pthread_cond_t *condition) {
     return pthread_cond_init(condition, NULL) == 0;
 }
 
-/* Waits until the lane has done the operations up to the fence's point; returns the time at which
- * it had, by the clock of the link. */
+/* Waits until the lane has done its first `point` operations; returns the end of the last operation
+ * that it has done by then, by the clock of the link. */
 static uint64_t threads_wait_point(threads_lane *lane, uint64_t point) {
     pthread_mutex_lock(&lane->lock);
     while (lane->done < point) pthread_cond_wait(&lane->passed, &lane->lock);

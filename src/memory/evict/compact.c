@@ -99,8 +99,8 @@ static uint32_t compact_slide_up(tn__evict *e, uint32_t first, uint32_t last) {
 /* --- compacting a part of the arena --- */
 
 /* Among sequences of movable blocks with enough free bytes, finds the one with the fewest used
- * bytes: its first block, the block after it, and the number of these bytes. False if there is no
- * such sequence. */
+ * bytes. *first becomes its first block, *behind the block after its last one, *moves the number of
+ * its used bytes. False if there is no such sequence. */
 static bool compact_find(const tn__evict *e, uint64_t size, uint32_t *first, uint32_t *behind,
                          uint64_t *moves) {
     uint64_t free = 0, used = 0, least = UINT64_MAX;

@@ -108,7 +108,7 @@ uint32_t tn__window_find(tn__evict *e, uint64_t size) {
 
 #define CONTIGUOUS_SHARE 10u /* the price of a byte is determined for evicting 1/10 of the arena */
 #define CONTIGUOUS_MOVE_COST 3 /* factor by which the time to move a byte is multiplied */
-/* with the option `sample`: number of regions of the arena that a search examines */
+/* with the option `sample`: limit of the regions of the arena that a search examines */
 #define CONTIGUOUS_STARTS 4u
 /* with the option `sample`: after this number of examined blocks, the first region found is
  * chosen */
@@ -160,8 +160,8 @@ static uint32_t contiguous_candidate(tn__evict *e, uint32_t i) {
     return storage != TN__NONE && tn__space_may_go(e, storage) ? storage : TN__NONE;
 }
 
-/* Returns the number of candidates that are examined for the price: all, or with the option
- * `sample` the square root of their number. */
+/* Returns the number of entries of the list of candidates that are examined for the price: all, or
+ * with the option `sample` about the square root of the number of candidates. */
 static uint32_t contiguous_looks(const tn__evict *e) {
     return e->options.sample ? (uint32_t)sqrt((double)e->candidate_count) + 1 : e->candidate_end;
 }
@@ -333,8 +333,8 @@ static void contiguous_find(tn__evict *e, contiguous_search *search) {
     }
 }
 
-/* Examines the regions that begin at block `low`, or at the free block before it, and keeps the
- * cheapest. */
+/* Examines the shortest region that is long enough and begins at block `low`, or at the free block
+ * before it. Stores the region if it is the cheapest so far. */
 static void contiguous_from(tn__evict *e, contiguous_search *search, uint32_t low) {
     contiguous_sum sum = {0};
     uint32_t before = e->blocks[low].before;

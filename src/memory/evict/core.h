@@ -72,28 +72,32 @@ typedef struct tn__links { /* neighbours of a storage, each listed once (tn__lin
 /* The fields that searches read come first, then those read by walks, then all others. */
 typedef struct tn__evict_storage {
     uint64_t size;
-    /* value of the clock (total cost of all operators that ran) at the last access */
+    /* value of tn__evict.clock at the last access to the storage */
     uint64_t last_access;
     uint32_t locks, outside;
-    uint32_t wants;     /* number of locks held by callers that rely on the storage's address */
-    uint32_t stuck;     /* number of the storage's tensors that no operator can recompute */
-    uint32_t candidate; /* index of the storage in the list of candidates for eviction, or NONE */
-    /* with the option `addresses`: number of the storage's block in the arena, or NONE */
+    uint32_t wants; /* number of locks held by callers that rely on the storage's address */
+    uint32_t stuck; /* number of the storage's tensors that no operator can recompute */
+    /* index of the storage in the list of candidates for eviction; TN__NONE: it is no candidate */
+    uint32_t candidate;
+    /* with the option `addresses`: number of the storage's block in the arena; TN__NONE: it has no
+     * block */
     uint32_t block;
     uint8_t state; /* state of the storage, a tn__evict_state */
     bool is_pinned, is_vacant;
     bool is_going, is_tied,
-        /* scratch flags of walks (unreachable.c, dead_storages.c); false between calls */
+        /* is_going, is_tied and is_counted: scratch flags of walks over the storages; all false
+         * between calls of evict.h */
         is_counted;
     /* total cost of the operators, each counted once, that make the storage's tensors */
     uint64_t cost;
     tn__links parents, children;
     uint64_t made_at;     /* number of operators that had run when the storage was first made */
     uint64_t host;        /* the caller's handle of the copy, if the value is on the host */
-    uint32_t first, last; /* tensors */
+    uint32_t first, last; /* first and last of the storage's tensors, a list linked by `next` */
     uint32_t uses;        /* number of uses of the storage's tensors as operands */
     uint32_t drops;       /* number of times that the storage was dropped */
-    uint32_t dead;        /* index in the list of possibly dead storages, or NONE */
+    /* index in the list `dead` of tn__evict; TN__NONE: the storage is not in it */
+    uint32_t dead;
 } tn__evict_storage;
 
 typedef struct tn__evict_frame { /* an operator in preparation, whose operands are being made */
@@ -107,7 +111,8 @@ typedef struct tn__evict_frame { /* an operator in preparation, whose operands a
 typedef struct tn__evict_block {
     uint64_t at, size;
     uint32_t before, after; /* neighbours by address */
-    /* neighbours in the list of free blocks of its size class; for a vacant record, the next one */
+    /* neighbours in the list of free blocks of its size class; in a vacant record, `free_after` is
+     * the next vacant record */
     uint32_t free_before, free_after;
     /* the storage that lies in the block, or TN__BLOCK_FREE or TN__BLOCK_TEMPORARY */
     uint32_t owner;
@@ -187,7 +192,8 @@ struct tn__evict {
     uint32_t bins[TN__EVICT_BINS];
     uint64_t bin_bits; /* bit b is set if list b of free blocks is not empty */
     uint64_t free_bytes;
-    /* scratch of a region search: all candidates, and those that determine the price */
+    /* scratch of a region search (contiguous.c): the candidates that it compares, and a heap of the
+     * cheapest ones, which determine the price */
     tn__evict_offer *offers, *cheap;
     size_t offer_room, cheap_room;
     tn__evict_part *parts; /* [block] */

@@ -21,12 +21,12 @@
  * values: it computes the offset of each storage in the caller's arena, and calls the hooks to
  * compute, to copy and to move. Without addresses it only counts bytes, as DTR's simulator does.
  *
- * When the last outside reference to a tensor is released, its bytes are free at once. Its history
- * is kept while other tensors may need it to be recomputed; then the history is freed too, and ids
- * are reused. Some tensors are not the result of an operator that may run again: constants, results
- * of operators that run once, values with overwritten operands. Such a tensor is never dropped
- * while it has an outside reference. Without one it may be evicted even if others were made from
- * it; those others then stay (dead_storages.c).
+ * When the last outside reference to a tensor is released, its bytes are free at once if it can be
+ * recomputed or nothing was made from it. Its history is kept while other tensors may need it to be
+ * recomputed; then the history is freed too, and ids are reused. Some tensors are not the result of
+ * an operator that may run again: constants, results of operators that run once, values with
+ * overwritten operands. Such a tensor is never dropped while it has an outside reference. Without
+ * one it may be evicted even if others were made from it; those others then stay (dead_storages.c).
  *
  * Host memory grows with the history.
  *

@@ -42,7 +42,7 @@ typedef struct log_reader {
     tn_evict_log *log;
     const char *at, *end;
     uint64_t line;    /* number of the current line */
-    uint64_t command; /* offset of the byte at which the command began */
+    uint64_t command; /* number of the line at which the current command began */
     tn__names names;  /* finds the index in `bindings` of a name */
     struct log_binding {
         uint32_t tensor;
@@ -317,7 +317,7 @@ done:
     return status != TN_OK ? status : log_end_op(r, &op);
 }
 
-/* Reads the numbers of the arguments that a MUTATE writes; each may appear once. */
+/* Reads entry `i` of the list MUTATE: the number of an argument that the operator writes. */
 static tn_status log_mutated(log_reader *r, const json_t *list, size_t i, const tn__log_op *op,
                              uint32_t *argument) {
     int64_t number;

@@ -7,9 +7,9 @@
 
 typedef enum tn__log_what {
     TN__LOG_CONSTANT, /* makes a constant; id: an operator without operands and with one result */
-    TN__LOG_APPLY,    /* op */
-    TN__LOG_RETAIN,   /* tensor */
-    TN__LOG_RELEASE,  /* tensor */
+    TN__LOG_APPLY,    /* runs an operator; id: the operator */
+    TN__LOG_RETAIN,   /* adds a reference; id: the tensor */
+    TN__LOG_RELEASE,  /* releases a reference; id: the tensor */
     TN__LOG_KEEP      /* id: a tensor that must be resident at the end of the log */
 } tn__log_what;
 

@@ -46,7 +46,8 @@ uint64_t tn__neighbourhoods_cost(tn__evict *e, uint32_t storage, int way);
 /* Returns the cost of the storage itself plus the costs of both neighbourhoods. */
 uint64_t tn__neighbourhoods_around(tn__evict *e, uint32_t storage);
 
-/* The functions, other than the score, of a policy with a tn__neighbourhoods as its state. */
+/* Fields of a policy whose state is a tn__neighbourhoods: its size, and the functions that keep it
+ * up to date. */
 #define TN__REGIONS_KEPT                                                                           \
     .state_size = sizeof(tn__neighbourhoods), .added = tn__neighbourhoods_added,                   \
     .evicted = tn__neighbourhoods_evicted, .made = tn__neighbourhoods_made,                        \

@@ -250,7 +250,8 @@ static void records_drop_storage(tn__evict *e, uint32_t storage) {
     e->storage_vacant = storage;
 }
 
-/* Frees the storage unless it is needed, or another result of its operator may still be needed. */
+/* Frees the bytes and the copy of the storage if no operator can recompute it and nothing needs
+ * it. */
 void tn__records_leave(tn__evict *e, uint32_t storage) {
     const tn__evict_storage *record = &e->storages[storage];
     if (record->stuck == 0 || record->uses > 0 || record->outside > 0 || record->locks > 0 ||

@@ -19,7 +19,7 @@
  * one request */
 #define SPACE_GONE 4u
 /* with the option `sample`: regions are searched if the evicted values have on average less than
- * 1/16 of the requested bytes */
+ * 1/SPACE_MANY of the requested bytes */
 #define SPACE_MANY 16u
 
 static uint64_t space_taken(const tn__evict *e, uint32_t storage) {
@@ -384,8 +384,8 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
 }
 
 /* Whether this request should free more bytes than it needs, for later requests (option `sample`).
- * That is so if it is smaller than the bytes freed in advance, or if it needs many evictions:
- * SPACE_GONE candidates were evicted for it, and they are a small part of it. */
+ * That is so if it is smaller than the bytes freed in advance, or if it needs many evictions: at
+ * least SPACE_GONE candidates were evicted for it, and on average each is a small part of it. */
 static bool space_is_ahead(const tn__evict *e, const space_wish *wish) {
     if (!e->options.sample) return false;
     return wish->size < tn__contiguous_ahead(e) ||

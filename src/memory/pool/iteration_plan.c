@@ -98,9 +98,10 @@ bool tn__iteration_forget(tn_pool *pool) {
 
 /* --- making a plan --- */
 
-/* Returns the edges of the blocks in use between the plan's base and its height, in an array that
- * is large enough for those of the plan too. The height is raised if a block crosses it. NULL if
- * memory is out. */
+/* Returns the offsets at which slots of the plan must begin or end: its base, the ends of its
+ * zones, and where blocks in use between base and height begin and end. The array is large enough
+ * for the plan's own blocks too. The height is raised if a block crosses it. NULL if memory is
+ * out. */
 static tn__sort_item *iteration_edges(const tn_pool *pool, tn__live_ranges *lives, size_t *count,
                                       size_t *room) {
     uint64_t *height = &lives->borders[lives->zones - 1];

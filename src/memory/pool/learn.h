@@ -1,10 +1,10 @@
 /* learn.h - records recent requests and determines whether they repeat.
  *
- * Requests are kept in a ring, each with its size, its stream, and the number of requests until its
- * block was freed. A hash of the last sixteen requests finds an earlier occurrence of the same
- * sequence. The distance to it is a candidate for the period, and remains one as long as every
- * request equals the one a period before. After a whole period of equal requests, there are two
- * equal iterations in a row, which is enough to plan the next one.
+ * Requests are kept in a ring, each with its size, its stream, and the number of requests that had
+ * been made when its block was freed. A hash of the last sixteen requests finds an earlier
+ * occurrence of the same sequence. The distance to it is a candidate for the period, and remains
+ * one as long as every request equals the one a period before. After a whole period of equal
+ * requests, there are two equal iterations in a row, which is enough to plan the next one.
  *
  * A loop within the loop (layers that are all equal) is found as well. The caller then compares the
  * memory in use after it with that before it, and if they differ, asks again after more
@@ -23,7 +23,8 @@
 typedef struct tn__asked {
     uint64_t size;  /* size as rounded by the technique */
     uint64_t birth; /* number of the allocation of its block, which identifies the block */
-    /* number of requests until the block of this request was freed; 0: the block is in use */
+    /* number of all requests that had been made when the block of this request was freed; 0: the
+     * block is in use */
     uint64_t freed;
     uint32_t stream, alignment;
 } tn__asked;

@@ -48,8 +48,9 @@ static bool ranges_open_zone(tn__live_ranges *lives, uint32_t stream) {
     return true;
 }
 
-/* Computes the live ranges of an iteration of `period` requests. Returns false if more bytes stay
- * in use for longer than in a steady loop, or if there are too many streams. */
+/* Computes the live ranges of an iteration of `period` requests. Returns false if more than
+ * 1/LIVES_STEADY of the bytes stay in use for longer than a period, or if there are too many
+ * streams. */
 static bool ranges_fill(const tn__learn *learn, uint64_t period, tn__live_ranges *lives) {
     uint64_t staying = 0, all = 0;
     for (uint64_t i = 0; i < period; i++) {

@@ -1,8 +1,8 @@
 /* recorded.h - a recorded iteration that is expected to repeat: its requests in order, each with
  * its place in a plan, and the bytes of the plan as slots.
  *
- * Cost: O(1) for a request that is expected, else O(log n), and k / 64 + 1 words for a block of k
- * slots; 64 bytes per request and 9 bytes per slot.
+ * Cost: O(1) for a request that is expected, else O(log n), and at most k / 64 + 2 words for a
+ * block of k slots; 48 bytes per request, and less than 9 bytes per slot.
  */
 #ifndef TN_POOL_RECORDED_H
 #define TN_POOL_RECORDED_H
@@ -12,10 +12,10 @@
 
 /* --- slots: the bytes of a plan, cut at every start and end of one of its blocks ----------------
  *
- * Every block of the plan consists of consecutive whole slots, which are known in advance, and one
- * bit per slot: set if the slot is taken says whether it is taken. So the bits of a place alone
- * decide whether it is free, whatever happened before: blocks that are in use for longer than
- * planned, or were not planned, need no special case.
+ * Every block of the plan consists of consecutive whole slots, which are known in advance. One bit
+ * per slot says whether the slot is taken. So the bits of a place alone decide whether it is free,
+ * whatever happened before: blocks that are in use for longer than planned, or were not planned,
+ * need no special case.
  */
 
 typedef struct tn__slots {
@@ -29,7 +29,8 @@ typedef struct tn__slots {
 bool tn__slots_open(const tn_context *context, tn__slots *slots, tn__sort_item *edges,
                     size_t count);
 void tn__slots_close(const tn_context *context, tn__slots *slots);
-/* The slot that contains the offset; `count` at the end. */
+/* Returns the slot that contains an offset, which is not below the first slot; `count`: the offset
+ * is at the end of the last slot or above it. */
 uint32_t tn__slots_at(const tn__slots *slots, uint64_t offset);
 /* Finds the smallest sequence of slots in [from, to) that is free according to `taken` and holds
  * the requested block; *from and *to become the slots of the block. False if there is no such
@@ -37,7 +38,7 @@ uint32_t tn__slots_at(const tn__slots *slots, uint64_t offset);
 bool tn__slots_hole(const tn__slots *slots, const uint64_t *taken, uint32_t *from, uint32_t *to,
                     const tn__want *want, uint64_t *offset);
 
-/* Number of words of bits. */
+/* Number of 64-bit words for one bit per slot. */
 static inline size_t tn__slots_words(const tn__slots *slots) {
     return ((size_t)slots->count + 1) / 64 + 1;
 }
@@ -109,16 +110,16 @@ typedef struct tn__recorded {
     uint32_t zones;
 } tn__recorded;
 
-/* Makes a recorded iteration from live ranges with offsets. `edges` [edge_count] are additional
- * edges for slots, in an array that is large enough for two more per live range. False if memory is
- * out. */
+/* Makes a recorded iteration from live ranges with offsets. `edges` [edge_count] are offsets at
+ * which slots of the plan must begin or end. The call appends the begin and end of each live range,
+ * so the array must have space for two more per live range. False if memory is out. */
 bool tn__recorded_open(const tn_context *context, tn__recorded *recorded,
                        const tn__live_ranges *lives, tn__sort_item *edges, size_t edge_count);
 void tn__recorded_close(const tn_context *context, tn__recorded *recorded);
 /* Does the work of tn__recorded_match for a request that is not the expected one. */
 const tn__expected *tn__recorded_search(tn__recorded *recorded, uint64_t size, uint32_t stream);
-/* Returns the slots that the next `ahead` requests will need, and those that are taken, as bits;
- * valid until the next call. Cost: O(ahead + slots). */
+/* Returns one bit per slot: set if one of the next `ahead` requests will need the slot, or the slot
+ * is taken now. Valid until the next call. Cost: O(ahead + slots). */
 const uint64_t *tn__recorded_soon(tn__recorded *recorded, uint32_t ahead);
 
 static inline uint64_t tn__recorded_key(uint64_t size, uint32_t stream) {

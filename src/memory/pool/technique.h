@@ -184,7 +184,7 @@ uint32_t tn__chunk_set_up_to(const tn_pool *pool, const tn__chunk_set *set, uint
 
 /* Sets the peaks to the current values, and the holders at the peak to the current holders. */
 void tn__pool_reset_peaks(tn_pool *pool);
-/* the source of technique number `index`, for a test */
+/* Returns the paper, book or program from which technique number `index` comes; for a test. */
 const char *tn__pool_source(uint32_t index);
 
 /* --- holders (holders.c) --- */

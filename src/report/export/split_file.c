@@ -8,7 +8,7 @@
  * candidate within the budget that adds the least work. With a limit of work, it is the smallest
  * candidate. A candidate that cannot be written is skipped.
  *
- * Cost: that of the search, and of writing up to 2 FILE_TRIES files.
+ * Cost: that of the search, and of measuring at most 3 FILE_TRIES candidates.
  */
 #include "report/export/export.h"
 
@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 #define FILE_CANDIDATES 2000u
-/* limit of the files that are measured, and of the candidates that cannot be written */
+/* limit of the candidates that are measured, and of those that cannot be written; if none is within
+ * the budget, as many are tried again to find the smallest one */
 #define FILE_TRIES 100u
 /* each answer of the search needs at least 1/256 less memory than the one before */
 #define FILE_STEP 256u

@@ -6,8 +6,8 @@
  * user there is a macro with one line per tensor. Static assertions check the plan again in the
  * compiler: every tensor is inside its bank, and every bank is within its capacity.
  *
- * Names come from files that are not trusted. Identifiers contain only letters and digits, strings
- * are escaped, and comments contain no names.
+ * Names come from files that are not trusted. Identifiers contain only letters, digits and
+ * underscores, strings are escaped, and comments contain no names.
  */
 #include "report/format.h"
 

@@ -1,12 +1,10 @@
 /* html.c - writes the plan as one HTML page that needs no network.
  *
  * The template and the scripts of the page are in report/page and are embedded in the library. This
- * file fills in the template and writes the plan as columns of JSON, which page/data.js decodes. A
- * column with equal values in all rows is one value. An integer that a JavaScript number cannot
- * hold exactly is a string. Times count from the first time of the plan. Equal strings are stored
- * once.
+ * file fills in the template and numbers the strings of the plan, so that equal ones are stored
+ * once. html_data.c writes the plan as columns of JSON, which page/data.js decodes.
  *
- * Cost: O(bytes written), about 60 bytes per tensor.
+ * Cost: O(bytes written).
  */
 #include "report/html.h"
 

@@ -5,9 +5,10 @@
  * The document contains everything that is needed to check the plan. src/plan/io/json.c reads the
  * buffers, and src/cli/model/plan_file.c reads the options, tensors and steps. Tensors and
  * operators are identified by their index in the planned graph. Names are for people and may be
- * empty or repeated. All numbers except the gap are integers, and an unknown value is null. Each
- * buffer, tensor and step is on a line of its own, so that two plans can be compared by line. Equal
- * plans give equal bytes: the output contains no time and nothing about the machine.
+ * empty or repeated. All numbers except the gap and the speeds of pools are integers, and an
+ * unknown value is null. Each buffer, tensor and step is on a line of its own, so that two plans
+ * can be compared by line. Equal plans give equal bytes: the output contains no clock time, and
+ * nothing about the machine except the kernels for which memory is planned.
  */
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* summary.c - writes the JSON object that `tenure plan --json` prints: the result in numbers.
  *
- * This is the only format that contains clock times, because it is printed and not stored.
+ * It contains clock times, unlike a plan in a file, because it is printed and not stored.
  */
 #include "report/plan_facts.h"
 

@@ -83,8 +83,8 @@ static tn_status pipeline_emit(pipeline *pipe, uint32_t stage, tn_program **made
  * There is a stream for each combination of neighbour stage, sending or receiving, and forward or
  * backward pass, because a SEND or RECV lasts until the other stage is ready. The tensors that a
  * pass needs from other stages are received during the pass before it, not earlier, to save memory.
- * Two passes after a SEND the stage waits for it, so that the tensor's memory can be released. A
- * tensor that all ranks of a stage have in common is sent in parts: each rank sends a part to the
+ * `slack` passes after a SEND the stage waits for it, so that the tensor's memory can be released.
+ * A tensor that all ranks of a stage have in common is sent in parts: each rank sends a part to the
  * rank with its number on the other stage, and the receiving ranks gather the parts when the tensor
  * is first read. So it is sent over the link between the stages once (Narayanan et al., "Efficient
  * Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (2021), section 4.1,

@@ -8,6 +8,8 @@
  *   clock_sync.c   estimates the clock of rank 0, measures the speed of messages
  *   average.c      programs for data-parallel training
  *   gather.c       programs for parameters that are gathered only while they are read
+ *   join.c         programs for ranks of a tensor-parallel model
+ *   pipeline.c     programs for the stages of a pipeline
  */
 #ifndef TN_DIST_WORLD_H
 #define TN_DIST_WORLD_H

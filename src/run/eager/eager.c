@@ -1,5 +1,5 @@
-/* eager.c - the commands of the interpreter (tenure/eager.h): put, apply, del, get. It also manages
- * the items to which handles refer. */
+/* eager.c - the commands of the interpreter (tenure/eager.h), such as put, apply, del and get. It
+ * also manages the items to which handles refer. */
 #include "run/eager/interpreter.h"
 
 #include <stdio.h>

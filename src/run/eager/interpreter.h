@@ -119,7 +119,9 @@ typedef struct tn__eager_memory {
     const char **labels; /* for each tensor of the eviction core: a name for messages */
     const void *given;   /* new data for a fixed tensor, while it is being overwritten */
     uint64_t given_bytes;
-    tn_evict_least least; /* the smallest budget that is sufficient for the commands so far */
+    /* the most bytes that had to be resident at once in the commands so far, under any eviction
+     * policy */
+    tn_evict_least least;
     uint64_t history; /* number of operators that the eviction core remembers for recomputation */
     size_t drawn_room, label_room;
 } tn__eager_memory;

@@ -129,8 +129,10 @@ typedef struct tn__cached_op {
      * written */
     uint64_t aside;
     tn__differential *differentials; /* list of the differentials made so far */
-    uint64_t cost_ns;                /* the shortest time of a run so far; 0: it has not run yet */
-    uint32_t timed;                  /* number of runs that were measured */
+    /* the shortest measured time of a run, or the modelled time (tn_eager_options.model_costs); 0:
+     * not known yet */
+    uint64_t cost_ns;
+    uint32_t timed; /* number of runs that were measured */
 } tn__cached_op;
 
 /* A request for a cached operator. */

@@ -71,7 +71,7 @@ void tn__tape_add(tn_eager *eager, tn__cached_op *cached, const tn__eager_item_i
                      (read_out >> k & 1) != 0);
 }
 
-/* items that still exist have no variable any more */
+/* Empties the tape. Items that still exist have no variable afterwards. */
 static void tape_clear(tn_eager *eager) {
     tn__tape *tape = &eager->tape;
     for (size_t v = 0; v < tape->variable_count; v++) {

@@ -14,7 +14,7 @@ typedef struct tn__cache_wish {
     const tn__row_reader *reader;
 } tn__cache_wish;
 
-/* The offset of each part of the slab. */
+/* The offset of each part of the slab, and the numbers of items for which the parts have room. */
 typedef struct tn__division {
     uint64_t slots, index, state, transfers, reader, holds, chain, scratch, journal, copies, rows;
     uint64_t total;

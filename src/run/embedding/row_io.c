@@ -1,5 +1,5 @@
-/* row_io.c - manages the transfers of rows, and has their three readers (row_io.h): one that runs
- * each transfer at once, one with threads, and one with io_uring. */
+/* row_io.c - manages the transfers of rows, and has their readers (row_io.h): one that runs each
+ * transfer at once, one with threads, and one with io_uring. */
 #include "run/embedding/row_io.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* row_io.h - transfers of rows between the file and memory.
  *
  * A transfer reads one row into its slot, or writes one from a copy. The slab has a fixed number of
- * transfers. A reader executes them; there are three readers (row_io.c). Waiting returns finished
+ * transfers. A reader executes them; the readers are in row_io.c. Waiting returns finished
  * transfers in any order.
  */
 #ifndef TN_EMBEDDING_ROW_IO_H

@@ -53,9 +53,10 @@ typedef struct tn__slide_rows {
 bool tn__slide_find(const tn__slide *slide, uint64_t line, uint64_t *next, tn__slide_rows *rows);
 
 typedef struct tn__slide_run {
-    uint64_t count;  /* number of pairs of an output and an input; 0: there are no such pairs */
-    uint64_t target; /* the first of these outputs, counted from the first output of the tile */
-    uint64_t source; /* the first of these inputs, counted from the first input of the line */
+    uint64_t count; /* number of pairs of an output and an input; 0: there are no such pairs */
+    /* the first output of the pairs, counted from output `first` of tn__slide_meet */
+    uint64_t target;
+    uint64_t source; /* the first input of the pairs, counted from the first input of the line */
     uint64_t target_step, source_step;
 } tn__slide_run;
 /* Computes which inputs are read by the outputs [first, first + count) of a line through element

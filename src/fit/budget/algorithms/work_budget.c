@@ -100,7 +100,8 @@ typedef struct step_tree {
  * while bytes are added to ranges of steps. In the second tree, an idle value is stored in the
  * O(log steps) nodes that together cover its idle interval, so that all values that are idle at a
  * step are on the path from the step's leaf to the root. Each node keeps its values in a heap,
- * smallest key first. Cost: O(log steps) for every operation, O(steps) to build the trees.
+ * smallest key first. Cost: O(log steps) to add bytes or to find the step with the most, and the
+ * same number of heap operations to store an idle value; O(steps) to build the trees.
  */
 
 /* Allocates the trees for `steps` steps. Returns false if memory is exhausted. */

@@ -64,8 +64,8 @@ struct tn__dag_map {
     uint32_t put_count, get_count;
 };
 
-/* Whether a region belongs to an operator of the main block, or to an operator inside the blocks of
- * that operator. */
+/* Returns true if a region belongs to operator `id` of the main block, or to an operator nested at
+ * any depth in its blocks. */
 static inline bool tn__region_is_of(const tn_graph *graph, const tn_region *region, tn_op_id id) {
     tn_op_id op = region->op;
     while (tn_graph_op(graph, op)->block != 0)

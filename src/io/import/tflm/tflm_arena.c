@@ -459,7 +459,8 @@ static void tflm_widen(uint64_t *to, uint64_t value, bool most) {
 /* Combines the arenas of two builds, number by number. The name is that of the build with the
  * deciding `total`. */
 static void tflm_merge(tn_micro_arena *to, const tn_micro_arena *arena, bool most) {
-    /* if several builds have equal totals, the newest one is named */
+    /* of builds with equal totals, the last one compared is named if the largest arena is sought
+     * (`most`), the first one if the smallest is */
     if (most ? arena->total >= to->total : arena->total < to->total) {
         to->kernels = arena->kernels;
         to->version = arena->version;

@@ -10,8 +10,8 @@
  * Reading drops the pages that were read from the cache. (On a file system in memory, everything
  * stays in memory.)
  *
- * Cost: a copy takes a read or a write for each MiB; a block O(1), and the disk's time to allocate
- * it.
+ * Cost: a copy takes a read or a write for each MiB, within the file both for each FILE_BUFFER
+ * bytes; a block O(1), and the disk's time to allocate it.
  */
 #include <stdatomic.h>
 

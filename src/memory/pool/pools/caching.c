@@ -203,9 +203,9 @@ static uint64_t caching_trim(tn_pool *pool) {
     return before - pool->reserved;
 }
 
-/* Returns free segments when more than a given fraction of the limit is reserved: those that were
- * unused for at least the average number of searches, until the reservation is below that
- * fraction. */
+/* Returns free large segments to the range when more than a given fraction of the limit is
+ * reserved: those that were unused for at least the average number of searches, until the
+ * reservation is below that fraction. */
 static void caching_collect(tn_pool *pool) {
     caching_state *state = pool->state;
     const double threshold = state->options.garbage_collection_threshold * (double)state->limit;

@@ -51,7 +51,9 @@ enum {
     /* 1/64 of the plan's height may be reserved beyond the plan for surprises */
     ITERATION_LITTLE = 64,
     ITERATION_YOUNG = 2, /* number of rounds until all blocks of a new plan are at their places */
-    /* number of rounds with displaced blocks after which no more places are taken from the plan */
+    /* number of rounds in a row with displaced blocks after which unexpected requests get new bytes
+     * without the limit ITERATION_LITTLE; four times as many if that raises the peak of the
+     * reserved bytes */
     ITERATION_JAMMED = 2,
 };
 

@@ -689,8 +689,8 @@ static int reuse_by_cost(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* limit of the number of starts of all unplaced buffers together; with more, the search ends
- * without a proof */
+/* limit of the number of candidate offsets of all unplaced buffers together; with more, the search
+ * ends without a proof */
 #define REUSE_PLACES 512u
 
 /* Lists the starts of unplaced buffers that come at or after (last, last_id) in the order (start,

@@ -78,7 +78,7 @@ static bool config_may_be_list(uint32_t field) {
 }
 
 /* Returns the number of a field, or -1 if it is invalid. false, [] and "auto" give 0, like the
- * number 0. */
+ * number 0, and so does any string in the field of the pattern of windows. */
 static json_int_t config_number(uint32_t field, const json_t *value) {
     if (json_is_integer(value)) return json_integer_value(value);
     bool automatic = json_is_string(value) &&

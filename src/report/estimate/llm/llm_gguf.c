@@ -7,8 +7,8 @@
  * bound, and the result says so unless the architecture is known to have full attention only. If an
  * architecture without a row has keys about states or an index, the result is an error, because its
  * cache is not known. Source: llama.cpp b10256 (llama-model.cpp, llama-hparams.cpp,
- * llama-kv-cache.cpp, llama-memory-recurrent.cpp). The context sizes that llama.cpp itself reports
- * for 28 files are in tests/estimate/test_gguf_cache.c.
+ * llama-kv-cache.cpp, llama-memory-recurrent.cpp). tests/estimate/test_gguf_cache.c has the context
+ * sizes that llama.cpp itself reports for real files.
  */
 #include <stdio.h>
 

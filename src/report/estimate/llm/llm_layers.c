@@ -1,10 +1,10 @@
 /* llm_layers.c - finds the kind of each layer: full attention or a window, a state of constant
  * size, an inner layer or experts, a cache of its own or the cache of another layer.
  *
- * Files describe this in some fifteen ways, such as lists of names, strings of letters, lists of
- * numbers and periods. For each way there is a function that sets the kinds if its field exists.
- * The first function that finds its field decides. A layer of an unknown type is counted as full
- * attention, and the type is reported.
+ * Files describe this in many ways, such as lists of names, strings of letters, lists of numbers
+ * and periods. For each way there is a function that sets the kinds if its field exists. The first
+ * function that finds its field decides. A layer of an unknown type is counted as full attention,
+ * and the type is reported.
  */
 #include <stdio.h>
 

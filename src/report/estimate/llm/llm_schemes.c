@@ -27,8 +27,10 @@
 typedef enum mix_when {
     NEVER,
     ALWAYS,
-    MORE,    /* the first and the last eighth of the layers, and every third layer in between */
-    FIRST_4, /* layers */
+    /* the rule applies to the first and the last eighth of the layers, and to every third layer in
+     * between */
+    MORE,
+    FIRST_4, /* the rule applies to the first four layers */
     EIGHTH,  /* the rule applies to the first eighth of the layers */
     SHARED   /* the rule applies if at least four heads of queries share one head of values */
 } mix_when;

@@ -114,8 +114,8 @@ tn_status tn__pytorch_contiguous(tn__pytorch *it, tn_tensor_id like, tn_kind kin
  * returns that factor. PyTorch computes both in one operator. Returns TN_NONE for other
  * products. */
 tn_tensor_id tn__pytorch_gate(const tn__pytorch *it, const tn_op *op);
-/* Returns whether the operator is a Gather of a single index from a computed tensor, which is a
- * view. */
+/* Returns whether the operator is a Gather of a single index from a tensor that is not a parameter.
+ * In PyTorch that is a view. */
 bool tn__pytorch_selects(const tn__pytorch *it, const tn_op *op);
 tn_status tn__pytorch_forward(tn__pytorch *it, tn_op_id id);
 tn_status tn__pytorch_backward(tn__pytorch *it, tn_op_id id);

@@ -56,7 +56,7 @@ typedef struct mpi_link {
     const tn_world_options *options;
     const tn__world_job *job;
     const tn__shim *shim;
-    pthread_mutex_t lock; /* protects the fields that both threads use */
+    pthread_mutex_t lock; /* protects the fields that the helper and other threads use */
     pthread_cond_t changed;
     uint32_t rank, ranks;
     /* `ready`: MPI is initialised; `over`: this rank's job has ended; `failed`: no rank can
@@ -433,7 +433,7 @@ static bool mpi_ends(mpi_link *link) {
 }
 
 /* Sleeps for some microseconds while messages are in progress, otherwise until a transfer is
- * posted. */
+ * posted, at most for MPI_IDLE_S. */
 static void mpi_rest(mpi_link *link) {
     struct timespec nap = {.tv_nsec = MPI_SLEEP_NS}, until = tn__link_until(MPI_IDLE_S);
     if (link->active != NULL) {

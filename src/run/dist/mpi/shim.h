@@ -5,7 +5,8 @@
  * (shim.c), which is built if mpi.h is found and loaded when a world of ranks needs it. The library
  * and the command themselves do not need MPI.
  *
- * All functions return 0, or a code for MPI_Error_string. Only one thread may call them.
+ * Functions that return int return 0, or a code for MPI_Error_string. Only one thread may call
+ * them.
  */
 #ifndef TN_DIST_SHIM_H
 #define TN_DIST_SHIM_H
