@@ -35,7 +35,8 @@ void cli_input_refuse_trace(struct argp_state *state, const char *path) {
     tn__file file;
     tn_error unused;
     bool standard = path[0] == '-' && path[1] == '.';
-    bool model = tn_import_recognises(path) || tn_weights_how_to_export(path) != NULL;
+    bool model = tn_import_recognises(path) || tn_weights_how_to_export(path) != NULL ||
+                 tn_foreign_recognises(path);
     if ((model && !standard) || (!standard && (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode))))
         return;
     if (tn__file_map(path, &file, &unused) != TN_OK) return;
