@@ -44,6 +44,9 @@ int main(int count, char **words) {
         uint64_t peak = train(&networks[k], NULL, 64 << 20, plain);
         uint64_t budget = (uint64_t)(share * (double)peak);
         train(&networks[k], count > 3 ? words[3] : NULL, budget, less);
+        printf("losses");
+        for (int s = 0; s < STEPS; s++) printf(" %.9g", plain[s]); /* all bits of a float */
+        printf("\n");
         bool same = memcmp(plain, less, sizeof plain) == 0;
         puts(same ? "the same losses" : "other losses");
         return same ? 0 : 1;

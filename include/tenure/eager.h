@@ -286,6 +286,9 @@ typedef struct tn_eager_call {
     /* [attr_count], without tensors and blocks. Attributes with names that the operator does not
      * have are ignored. */
     const tn_attr *attrs;
+    /* [output_count] names of the outputs, for messages and recorded runs; copied. NULL, also in
+     * place of a single name: no name */
+    const char *const *names;
 } tn_eager_call;
 
 /* Runs an operator of the registry (`tenure list operators`). Evicted inputs are recomputed first.
@@ -297,10 +300,11 @@ typedef struct tn_eager_call {
  * A tensor that an operator writes into must have been put as PARAMETER, OPTIMIZER_STATE or
  * GRADIENT; handles of its views lose their data.
  * After an error the interpreter is unchanged. Errors: E_INVALID (a handle that was deleted, is of
- * another interpreter or has lost its data; types and shapes that do not match; attributes without
- * name or data, or given twice), E_UNSUPPORTED (no kernel; data-dependent extents; a newer operator
- * set), E_EXHAUSTED (the operator needs more than the budget; the message names the locked tensors
- * and a sufficient budget), E_CONFLICT (poison), E_NO_MEMORY.
+ * another interpreter or has lost its data; types and shapes that do not match; a result whose
+ * shape is not known, for example because the axes were not put as a constant; no outputs;
+ * attributes without name or data, or given twice), E_UNSUPPORTED (no kernel; data-dependent
+ * extents; a newer operator set), E_EXHAUSTED (the operator needs more than the budget; the
+ * message names the locked tensors and a sufficient budget), E_CONFLICT (poison), E_NO_MEMORY.
  * Cost: kernels, and O(operands + attributes). Allocates nothing for an operator that already ran
  * on such types. */
 TN_API TN_CHECKED tn_status tn_eager_apply(tn_eager *eager, const tn_eager_call *call,

@@ -48,6 +48,20 @@ extern "C" {
  *     tn_batches_destroy(batches);
  *     tn_data_destroy(data);
  *
+ * A model with several inputs, and a loss without labels, gets arrays by the names of its inputs:
+ *
+ *     float left[6][2] = {{0}}, right[6][2] = {{1}};
+ *     tn_array half = {.dtype = TN_FLOAT32, .rank = 2, .shape = {6, 2}, .bytes = 48, .data = left};
+ *     tn_named_array both[] = {{"left", half}, {"right", half}};
+ *     tn_samples pairs = {.inputs = both, .input_count = 2};
+ *     tn_data *data;
+ *     tn_error error;
+ *     both[1].array.data = right;
+ *     if (tn_data_create(&pairs, NULL, NULL, &data, &error))
+ *         return fprintf(stderr, "%s\n", error.message), 2;
+ *     printf("%llu pairs\n", (unsigned long long)tn_data_count(data));
+ *     tn_data_destroy(data);
+ *
  * A batch depends only on the data, the seed and its number, so a resumed run sees the same
  * batches. All data is checked before the first batch is filled: shapes, types, every label, and
  * numbers that are not finite.
@@ -65,7 +79,12 @@ typedef struct tn_data tn_data;
  * fashion-mnist[:DIR]  the four idx files of Debian's dataset-fashion-mnist, or files with these
  *                      names in DIR, compressed by gzip or not; ten thousand samples are held out
  * X.npy,Y.npy          samples and labels, by their first extent; a second pair after a colon is
- *                      held out
+ *                      held out. For a model of several inputs whose loss takes no labels: its
+ *                      inputs in their order
+ * NAME=FILE,...        a file for each input of the model by its name, and for "labels" if the loss
+ *                      takes labels; a second list after a colon is held out. The first extent of
+ *                      all files is the number of samples. Files that end with .idx, -ubyte or .gz
+ *                      have idx format, others are .npy
  * text:FILE            bytes, to predict the next one; the last tenth is held out
  *
  * context  NULL, or must outlive the data
@@ -74,17 +93,25 @@ typedef struct tn_data tn_data;
  * E_UNSUPPORTED (compressed files in a build without zlib), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_data_load(const char *what, const tn_context *context,
                                          tn_data **data, tn_error *error);
+typedef struct tn_named_array {
+    const char *name; /* of an input of the model, or "labels" for those of the loss */
+    tn_array array;
+} tn_named_array;
 typedef struct tn_samples {
     /* samples and their labels; the first extent of both is the number of samples */
     tn_array samples, labels;
+    /* [input_count] instead of `samples` and `labels`: arrays with names, for models of several
+     * inputs and losses without labels. Their order has no meaning */
+    const tn_named_array *inputs;
+    uint32_t input_count;
 } tn_samples;
 
 /* Creates a data set from arrays, which are not copied and must outlive the data.
  *
  * train, test  samples to train on, and held-out samples; test NULL: nothing is held out
  * data         out; destroy it with tn_data_destroy
- * Errors: E_INVALID (no samples, a different number of labels, bytes that do not match the shape),
- * E_NO_MEMORY. */
+ * Errors: E_INVALID (no samples, arrays of different lengths, two of one name, bytes that do not
+ * match the shape), E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_data_create(const tn_samples *train, const tn_samples *test,
                                            const tn_context *context, tn_data **data,
                                            tn_error *error);
@@ -109,6 +136,8 @@ typedef struct tn_batches_options {
     size_t struct_size;
     /* services of the caller; NULL: defaults; must outlive the batches */
     const tn_context *context;
+    /* number of inputs of the model that a batch fills; 0: 1 */
+    uint32_t input_count;
     /* number of classes: labels must be less than it; 0: labels are not class numbers */
     int64_t classes;
     uint64_t seed; /* seed of the order of samples */
@@ -120,18 +149,21 @@ typedef struct tn_batches_options {
 #define TN_BATCHES_OPTIONS_INIT                                                                    \
     TN_INIT(tn_batches_options, TN_SET(struct_size, sizeof(tn_batches_options)))
 
-/* Makes batches for an input and labels with the given types and shapes; the first extent is the
- * batch. A sample has the shape that the model accepts, except for extents of 1, or the model
- * accepts vectors. Bytes become reals from 0 to 1 if the model needs reals; float64 becomes
- * float32, and integers become wider integers.
+/* Makes batches for inputs and labels with the given types and shapes; the first extent is the
+ * batch. Arrays with names are for the inputs of these names. A sample has the shape that the model
+ * accepts, except for extents of 1, or the model accepts vectors. Bytes become reals from 0 to 1 if
+ * the model needs reals; float64 becomes float32, and integers become wider integers.
  *
- * data           must outlive the batches
- * input, labels  as in the graph of tn_train; not needed after the call
- * options        NULL: defaults
- * batches        out; destroy them with tn_batches_destroy
- * Errors: E_INVALID (data that the model does not accept, with the file and, if possible, the
+ * data     must outlive the batches
+ * inputs   [options->input_count] as in the graph of tn_train (tn_training_inputs); not needed
+ *          after the call
+ * labels   the same; NULL: the loss takes no labels
+ * options  NULL: defaults
+ * batches  out; destroy them with tn_batches_destroy
+ * Errors: E_INVALID (an array for an input that does not exist, an input without an array, data
+ * that the model does not accept, with the file and, if possible, the
  * sample; fewer samples than a batch has), E_NO_MEMORY. Cost: one pass over all data. */
-TN_API TN_CHECKED tn_status tn_batches_create(const tn_data *data, const tn_tensor *input,
+TN_API TN_CHECKED tn_status tn_batches_create(const tn_data *data, const tn_tensor *inputs,
                                               const tn_tensor *labels,
                                               const tn_batches_options *options,
                                               tn_batches **batches, tn_error *error);
@@ -140,12 +172,15 @@ TN_API void tn_batches_destroy(tn_batches *batches); /* Destroys batches; NULL h
 /* Returns the number of batches in which every sample is seen once; samples that do not fill the
  * last batch are left out. For text, the number of batches with as many bytes as the text. */
 TN_API uint64_t tn_batches_per_epoch(const tn_batches *batches);
-/* Returns the number of labels per sample: 1; for text the length of a window; for images with one
- * label per pixel the number of pixels. */
+/* Returns the number of labels per sample: 1; 0 without labels; for text the length of a window;
+ * for images with one label per pixel the number of pixels. */
 TN_API uint64_t tn_batches_labels(const tn_batches *batches);
 
 /* Fills batch `number`, counted from the beginning of training. The order differs in each epoch;
- * for text, windows begin anywhere. The arrays have the types and shapes of tn_batches_create. */
+ * for text, windows begin anywhere. The arrays have the types and shapes of tn_batches_create.
+ *
+ * samples  an array for each input, in the order of `inputs`
+ * labels   NULL if the batches have no labels */
 TN_API void tn_batches_fill(tn_batches *batches, uint64_t number, tn_array *samples,
                             tn_array *labels);
 
@@ -447,6 +482,14 @@ TN_API TN_CHECKED tn_status tn_training_read(const tn_training *training, tn_ten
                                              const tn_contents_of *contents, void *bytes,
                                              uint64_t size, tn_error *error);
 
+/* Lists the inputs of the model that a batch of data fills for micro-batch `round`, in the order of
+ * the model and without the labels, and returns their number. Inputs with contents that stay are
+ * left out.
+ *
+ * round  0, or below training->stages->rounds
+ * ids    out, with room for all inputs of the model; NULL: only count */
+TN_API uint32_t tn_training_inputs(const tn_training *training, uint32_t round, tn_tensor_id *ids);
+
 /* Returns the axis of classes for scores of a shape: the last axis for rank 2 and 3, axis 1 for
  * higher ranks (images); if that axis has extent 1, the other one of the two. */
 TN_API uint32_t tn_loss_axis(uint32_t rank, const int64_t *shape);
@@ -522,7 +565,7 @@ typedef struct tn_checkpoint_run {
     uint64_t micro_batches;
     uint64_t samples; /* number of training samples; 0: they do not come from a data set */
     uint32_t optimizer, dtype, loss; /* numbers of tn_optimizer, tn_dtype and tn_loss */
-    uint32_t zero;
+    uint32_t output; /* index of the model's output from which the loss is computed */
 } tn_checkpoint_run;
 
 typedef enum tn_role {
@@ -592,6 +635,7 @@ TN_API TN_CHECKED tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint,
  *     options.epochs = 2;
  *     options.checkpoint = "run.ck";     // every 100 steps, and when `step` stops the run
  *     options.go_on = true;              // resume from that file if it exists
+ *     options.prune = &(tn_prune_schedule){.share = 0.9}; // nine of ten weights become zero
  *     if (tn_trainer_open(model, &options, &trainer, &error) ||
  *         tn_trainer_run(trainer, &error) || tn_trainer_test(trainer, &score, &error))
  *         return 2;
@@ -639,6 +683,29 @@ typedef struct tn_rate {
  * Source of the cosine schedule: Loshchilov and Hutter, "SGDR" (2017), without restarts. */
 TN_API double tn_rate_at(const tn_rate *rate, uint64_t done);
 
+/* --- pruning -----------------------------------------------------------------------------------
+ */
+
+/* Gradual magnitude pruning: while a model is trained, more and more of its weights become zero,
+ * the smallest magnitudes of each parameter first, and stay zero. After `done` updates, the share
+ * of zeros is
+ *
+ *     share * (1 - (1 - (done - begin) / (end - begin))^3)
+ *
+ * and `share` from `end` on. Source: Zhu and Gupta, "To prune, or not to prune" (2017). */
+typedef struct tn_prune_schedule {
+    double share; /* fraction of the elements of each pruned parameter; in [0, 1); 0: no pruning */
+    uint64_t begin;
+    uint64_t end;   /* 0: after three quarters of all steps */
+    uint64_t every; /* number of steps between two prunings; 0: a 32nd of the steps, at least 1 */
+    /* [pattern_count] patterns with * and ? of the parameters to prune; 0: the float32 parameters
+     * that have two extents or more */
+    const char *const *patterns;
+    uint32_t pattern_count;
+} tn_prune_schedule;
+/* Returns the share of zeros after `done` updates, for a schedule in which `end` is not 0. */
+TN_API double tn_prune_share_at(const tn_prune_schedule *schedule, uint64_t done);
+
 /* --- a run -------------------------------------------------------------------------------------
  */
 
@@ -665,6 +732,8 @@ typedef struct tn_trainer_state {
     uint64_t saved;       /* number of checkpoints written */
     uint64_t saved_bytes; /* bytes of the last checkpoint */
     double save_seconds;  /* seconds for writing all checkpoints */
+    /* number of elements of all parameters that are pruned, and of those that are zero for good */
+    uint64_t prunable, pruned;
 } tn_trainer_state;
 
 typedef struct tn_trainer_options {
@@ -678,8 +747,9 @@ typedef struct tn_trainer_options {
     const tn_session_options *session;
 
     /* The training data: either `data`, which must outlive the trainer, or a function that provides
-     * batch `number` of the training samples or of the held-out samples. The batch must depend only
-     * on the arguments of the function; otherwise a resumed run differs. */
+     * batch `number` of the training samples or of the held-out samples. `samples` has an array for
+     * each input of the model (tn_training_inputs); `labels` is NULL if the loss takes none. The
+     * batch must depend only on the arguments of the function; otherwise a resumed run differs. */
     const tn_data *data;
     tn_status (*fill)(void *self, bool held_out, uint64_t number, tn_array *samples,
                       tn_array *labels, tn_error *error);
@@ -691,6 +761,9 @@ typedef struct tn_trainer_options {
     double rate;          /* the highest learning rate; 0: 1e-3; below 0: rate 0 */
     tn_schedule schedule; /* schedule of the learning rate */
     uint64_t warmup;      /* number of steps in which the rate rises */
+    /* NULL, or prunes parameters while they are trained; read only during the call. Checkpoints
+     * contain the masks. Ranks may divide samples, but not parameters */
+    const tn_prune_schedule *prune;
     /* seed of the order of samples; for tn_trainer_open also the default seed of `train` and
      * `session` */
     uint64_t seed;
@@ -750,10 +823,11 @@ typedef struct tn_trainer_options {
  * options           `train` as in the call that made `training`. Strings are copied
  *
  * Errors: E_INVALID (no steps, no samples, data that do not fit the model, no gradient for any
- * parameter, two parameters of one name, a checkpoint that is damaged or of another run),
- * E_UNSUPPORTED (an input that data cannot fill), E_CONFLICT (samples, steps or rates differ
- * between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context if some
- * parameters are never updated. */
+ * parameter, two parameters of one name, a pruning with a share outside of [0, 1), that begins
+ * after its end, or with a pattern that matches no parameter, a checkpoint that is damaged or of
+ * another run), E_UNSUPPORTED (pruning of parameters that ranks divide), E_CONFLICT (samples, steps
+ * or rates differ between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context
+ * if some parameters are never updated, or a pruning ends after the run. */
 TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_training *training,
                                               tn_engine *engine, const tn_trainer_options *options,
                                               tn_trainer **trainer, tn_error *error);
@@ -802,14 +876,16 @@ TN_API TN_CHECKED tn_status tn_trainer_gather(tn_trainer *trainer, tn_error *err
  */
 
 typedef struct tn_trainer_score {
-    /* number of labels that were tested; 0: no held-out samples, or the loss is not a
-     * classification loss */
+    /* number of labels that were tested; with TN_LOSS_OUTPUT, of samples in whole batches; 0: no
+     * such samples are held out, or the loss is another one */
     uint64_t labels;
-    double loss;     /* mean cross-entropy, in nats */
+    double loss;     /* mean loss; for a cross-entropy, in nats */
+    bool counts;     /* whether `accuracy` is valid: the loss is a cross-entropy */
     double accuracy; /* share of labels that have the highest score */
 } tn_trainer_score;
 
-/* Whether a test is possible: held-out samples, a cross-entropy, float32 scores. */
+/* Whether a test is possible: held-out samples, and a cross-entropy of float32 scores or a loss
+ * that the model computes. */
 TN_API bool tn_trainer_tests(const tn_trainer *trainer);
 /* Tests the current model, in inference mode, on all held-out samples. After tn_trainer_open: plans
  * the model for inference and releases that plan. Errors: those of tn_session_open and
@@ -821,6 +897,44 @@ TN_API TN_CHECKED tn_status tn_trainer_test(tn_trainer *trainer, tn_trainer_scor
 TN_API TN_CHECKED tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_graph *graph,
                                                tn_engine *engine, tn_trainer_score *score,
                                                tn_error *error);
+
+/* --- the model's file --------------------------------------------------------------------------
+ */
+
+/* Writes the .onnx file of a model with trained parameters. Weights that the model quantises (a
+ * QuantizeLinear of a parameter, as in quantisation-aware training) are stored as the integers that
+ * the QuantizeLinear gives, and the DequantizeLinear after it stays.
+ *
+ *     // ... graph: of tn_graph_load("net.onnx"); read: asks tn_trainer_read for parameters, and
+ *     // tn_contents_read for all other tensors
+ *     tn_contents_of contents = {.read = read, .self = trainer};
+ *     tn_written written;
+ *     if (tn_model_write("net.onnx", graph, &contents, "trained.onnx", &written, &error)) return 2;
+ *     printf("%u weights are integers now\n", written.quantised);
+ */
+typedef struct tn_written {
+    uint32_t tensors;      /* number of parameters with other data than in the old file */
+    uint32_t quantised;    /* number of weights that are stored as integers now */
+    uint64_t real_bytes;   /* bytes of these weights as real numbers */
+    uint64_t stored_bytes; /* and as integers, without scales and zero points */
+    uint64_t file_bytes;   /* bytes of the new file */
+} tn_written;
+/* Writes the file. It is written next to `output` first and then renamed, so that the file is
+ * complete or does not exist. Everything but parameters of floating types and quantised weights is
+ * copied as it is; parameters whose data is unchanged too, so external data stays in its files if
+ * the new file is in the same folder. All other parameters are stored in the file itself.
+ *
+ * path      the .onnx file from which `graph` was loaded
+ * graph     as tn_graph_load, tn_train_model or tn_checkpoint_model made it, not rewritten
+ * contents  provides the data of parameters and constants of `graph`; NULL: they are those of the
+ *           file, and only quantised weights change
+ * output    another file
+ * written   out, or NULL
+ * Errors: E_INVALID (output is the model itself; a damaged file), E_UNSUPPORTED (not an .onnx file;
+ * more than 2 GiB), E_IO, E_NO_MEMORY, those of `contents` and of tn_session_run. */
+TN_API TN_CHECKED tn_status tn_model_write(const char *path, const tn_graph *graph,
+                                           const tn_contents_of *contents, const char *output,
+                                           tn_written *written, tn_error *error);
 
 #ifdef __cplusplus
 }

@@ -46,7 +46,7 @@
 tn_status tn__fail(tn_error *error, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Returns `status`, the result of an attempt that wrote its error to `said`, and copies `said` to
- * `error`, which may be NULL. If `said` has no message, `error` does not change. */
+ * `error`, which may be NULL. If `said` holds no failure, `error` does not change. */
 tn_status tn__fail_as(tn_error *error, tn_status status, const tn_error *said);
 /* Sets error->where if it is still empty; `error` may be NULL. Returns `status`, so that it can
  * stand in a return. */
@@ -105,17 +105,18 @@ tn_context tn__context(const tn_context *context);
 
 /* returns NULL if memory is exhausted; size 0 counts as 1 */
 void *tn__alloc(const tn_context *context, size_t size);
-/* returns zeroed memory; checks that count * item does not overflow */
+/* returns zeroed memory; NULL if memory is exhausted or count * item overflows */
 void *tn__alloc_array(const tn_context *context, size_t count, size_t item);
 /* Frees a block. `size` must be the size with which the block was allocated. */
 void tn__free(const tn_context *context, void *pointer, size_t size);
 /* Changes the size of a block as realloc does. If memory is exhausted, it returns NULL, and the old
- * block remains. `pointer` NULL with size 0 allocates a new block, and the new size 0 frees the
- * block. */
+ * block remains. `pointer` NULL with the old size 0 allocates a new block, and the new size 0 frees
+ * the block. */
 void *tn__resize(const tn_context *context, void *pointer, size_t old_size, size_t new_size);
 
 /* Grows *data, a pointer to an array of items of `item` bytes, to at least `need` items; the
- * capacity *room is doubled. New items are not zeroed. Returns false if memory is exhausted. */
+ * capacity *room is doubled until it is enough. New items are not zeroed. Returns false if memory
+ * is exhausted. */
 bool tn__reserve(const tn_context *context, void *data, size_t *room, size_t need, size_t item);
 
 /* A bump arena: many small allocations that are freed together. Its memory is zeroed and aligned to
@@ -186,7 +187,8 @@ void tn__text_utf8(tn__text *text, const char *string);
  * UTF-8 become U+FFFD. */
 void tn__text_json(tn__text *text, const char *string);
 /* Appends a string for text and attributes of HTML and SVG: escapes & < > " '. Bytes that are not
- * valid UTF-8, and characters that XML does not allow, become U+FFFD. */
+ * valid UTF-8, control characters other than tab and newline, and U+FFFE and U+FFFF, which XML does
+ * not allow, become U+FFFD. */
 void tn__text_xml(tn__text *text, const char *string);
 
 /* --- files --- */
@@ -249,7 +251,8 @@ bool tn__has_suffix(const char *path, const char *suffix);
 typedef struct tn__new_file {
     int descriptor, slot;
     const char *path; /* borrowed */
-    char *beside;     /* temporary name of the file; NULL: the file has no name yet */
+    /* owned buffer for the temporary name of the file, which has this name if `named` is set */
+    char *beside;
     size_t room;
     bool named;
 } tn__new_file;

@@ -26,7 +26,7 @@
 #define BENEATH_DEPTH 64 /* limit for the number of folders in a name */
 #define BENEATH_LINKS 40 /* limit for the number of symbolic links, as in the kernel */
 
-/* Opens the folder that contains `path`. Returns its descriptor. */
+/* Opens the folder that contains `path`. Returns its descriptor, or -1 and errno. */
 static int beneath_folder(const char *path) {
     char folder[PATH_MAX] = ".";
     const char *slash = strrchr(path, '/');
@@ -56,7 +56,8 @@ static int beneath_fail(int reason) {
     return -1;
 }
 
-/* Removes the first component from the components that are not resolved yet. */
+/* Removes the first component from the components that are not resolved yet. Returns false if it is
+ * longer than NAME_MAX. */
 static bool beneath_take(beneath_walk *walk, char component[NAME_MAX + 1]) {
     const char *at = walk->rest + strspn(walk->rest, "/");
     size_t length = strcspn(at, "/");
@@ -69,7 +70,8 @@ static bool beneath_take(beneath_walk *walk, char component[NAME_MAX + 1]) {
     return true;
 }
 
-/* Puts the target of a symbolic link in front of the components that are not resolved yet. */
+/* Puts the target of a symbolic link in front of the components that are not resolved yet. Returns
+ * -1 and sets errno on failure. */
 static int beneath_link(beneath_walk *walk, int link) {
     char target[PATH_MAX], joined[PATH_MAX];
     ssize_t length = readlinkat(link, "", target, sizeof target - 1);

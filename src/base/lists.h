@@ -19,7 +19,7 @@ typedef struct tn__lists {
 /* Makes the lists of `keys` keys in an arena. `fill` must call tn__lists_add for every item, with
  * the items of each key in ascending order. It is called twice, first to count the items and then
  * to store them, so both calls must add the same items. Returns false if memory is exhausted, or
- * there are 2^32 items. Cost: O(keys + items). */
+ * the items are too many for 32 bits. Cost: O(keys + items). */
 bool tn__lists_make(tn__lists *lists, uint32_t keys, tn__arena *arena,
                     void (*fill)(void *self, tn__lists *lists), void *self);
 

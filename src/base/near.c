@@ -3,9 +3,10 @@
  *
  * The distance between two words is optimal string alignment: each inserted, deleted or replaced
  * letter, and each swap of two neighbours, counts one. Case, and characters that separate words, do
- * not count. A name is similar if at most a third of its letters is wrong. Cost: O(letters of one
- * word * letters of the other). Source: Damerau, "A technique for computer detection and correction
- * of spelling errors" (1964).
+ * not count. A name is similar if the wrong letters are at most a third of the word's length,
+ * rounded up. A name that only continues a word of at least four letters has one wrong letter.
+ * Cost: O(letters of one word * letters of the other). Source: Damerau, "A technique for computer
+ * detection and correction of spelling errors" (1964).
  */
 #include "base/base.h"
 

@@ -1,5 +1,6 @@
-/* range_tree.c - the segment trees of range_tree.h. Each query or addition visits the nodes from
- * one or two leaves up to the root. */
+/* range_tree.c - the segment trees of range_tree.h. Additions and queries visit one or two paths
+ * between a leaf and the root; tn__range_tree_set and tn__range_tree_get visit the subtree above
+ * their leaves as well. */
 #include "base/range_tree.h"
 
 #define RANGE_LEAVES_MOST ((uint64_t)1 << 30) /* node numbers have 32 bits */

@@ -144,7 +144,8 @@ static const char *text_entity(unsigned char c) {
         return "&quot;";
     case '\'':
         return "&#39;";
-    /* control characters are replaced, because XML 1.0 does not allow them, not even escaped */
+    /* control characters are replaced, because XML 1.0 does not allow most of them, not even
+     * escaped */
     default:
         return (c < 0x20 && c != '\t' && c != '\n') || c == 0x7f ? TEXT_REPLACEMENT : NULL;
     }

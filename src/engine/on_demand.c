@@ -105,8 +105,8 @@ static const char *demand_name(const tn__on_demand *it, tn_body_id body) {
     return tn_graph_tensor(it->engine->executor.graph, life->tensor)->name;
 }
 
-/* Writes the names and sizes of the largest buffers that a step accesses to `text`, as many as
- * fit. */
+/* Writes the names and sizes of the buffers of the four largest sizes that a step accesses to
+ * `text`, as many as fit. */
 static void demand_list(const tn__on_demand *it, uint32_t step, char *text, size_t size) {
     char bytes[TN_SIZE_TEXT_MAX];
     size_t used = 0;

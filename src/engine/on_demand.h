@@ -35,7 +35,7 @@ typedef struct tn__on_demand {
     tn_engine *engine;
     tn__lists accesses;         /* [steps] the buffers that a step accesses */
     tn__lists lives;            /* [buffers] the live ranges in a buffer */
-    tn__on_demand_body *bodies; /* [bodies] */
+    tn__on_demand_body *bodies; /* [buffers] the state of each buffer */
     uint32_t steps, step;
     uint64_t now; /* number of the current step, counted over all runs */
     double start_s;
@@ -54,7 +54,8 @@ tn_status tn__on_demand_make(tn_engine *engine);
 /* releases the state of passive mode; accepts an engine without passive mode */
 void tn__on_demand_release(tn_engine *engine);
 
-/* The next four functions do nothing if `it` is NULL (an engine without passive mode). */
+/* tn__on_demand_start, tn__on_demand_arrive, tn__on_demand_enter and tn__on_demand_finish do
+ * nothing if `it` is NULL (an engine without passive mode). */
 void tn__on_demand_start(tn__on_demand *it); /* resets counters and clock; call when a run begins */
 /* records the accesses of a step; call before the live ranges of the step begin and end */
 void tn__on_demand_arrive(tn__on_demand *it, uint32_t step);

@@ -80,7 +80,7 @@ typedef struct statics_item {
 typedef struct statics_walk {
     statics_item *stack;
     size_t depth, room;
-    uint8_t *ordered; /* [operators] */
+    uint8_t *ordered; /* [operators] 1: the operator is in statics->order */
 } statics_walk;
 
 static tn_status statics_push(tn__statics *statics, statics_walk *walk, tn_tensor_id id,

@@ -12,7 +12,8 @@
 typedef struct tn__static {
     tn_tensor_id base; /* the tensor that this tensor is a view of, or the tensor itself */
     uint64_t delta;    /* distance in bytes from the start of `base` */
-    /* offset of the tensor's block; TN_SIZE_UNKNOWN: the tensor is needed only at set-up */
+    /* offset of the tensor's block; TN_SIZE_UNKNOWN: the tensor is needed only at
+     * set-up, or a run fetches it from the file of the model */
     uint64_t offset;
     uint32_t uses;   /* number of reads during set-up that have not happened yet */
     uint8_t *staged; /* temporary host memory with the tensor's data during set-up, or NULL */
@@ -60,7 +61,7 @@ typedef struct tn__statics {
     const tn_graph *graph;
     /* the lists belong to the caller and must exist until static memory is filled */
     tn__readers readers;
-    tn__static *tensors; /* [tensors] */
+    tn__static *tensors; /* [tensors] entry of each tensor of the graph */
     tn_op_id *order;     /* folded operators, in the order in which they are computed */
     size_t order_count;
     /* for each operator: its packed inputs, or NULL if no input is packed */
@@ -114,7 +115,8 @@ bool tn__statics_next(const tn__statics *statics, tn__static_cursor *at, tn__sta
  * memory. */
 typedef struct tn__contents_source {
     tn_status (*read)(void *self, const tn_graph *graph, tn_tensor_id tensor, void *bytes,
-                      /* NULL: there is no source; else as tn_engine_options.read */
+                      /* `read` NULL: there is no source; otherwise it is called as
+                       * tn_engine_options.read is */
                       uint64_t size, tn_error *error);
     void *self;
     void (*told)(void *listener, tn_tensor_id tensor, uint64_t bytes);

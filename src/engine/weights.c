@@ -226,7 +226,8 @@ static void fetchable_op(const fetchable_state *state, const tn_instruction *it)
     }
 }
 
-/* Excludes the outputs of the graph, views of static tensors, and the tensors that have views. */
+/* Excludes the outputs of the graph, views of static tensors that operators read in plain form, and
+ * the tensors of which these are views. */
 static void fetchable_views(const fetchable_state *state) {
     const tn_block *block = tn_graph_block(state->graph, 0);
     for (uint32_t i = 0; i < block->output_count; i++)

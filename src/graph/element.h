@@ -27,11 +27,11 @@ static inline void tn__element_put(void *array, uint32_t bits, uint64_t index, u
 uint64_t tn__element_of(tn_dtype dtype, double value);
 
 /* The index of the first element of a floating type that is infinite or NaN; TN_SIZE_UNKNOWN if all
- * are finite. */
+ * are finite, or if `dtype` is another type than those of tn__element_of. */
 uint64_t tn__first_odd(const void *data, uint64_t size, tn_dtype dtype);
 
 /* Writes the values of a tensor that the graph knows (tn_tensor.value). Returns false if they are
- * unknown or do not have `size` bytes. */
+ * unknown or empty, or do not have `size` bytes. */
 bool tn__tensor_fill(const tn_tensor *tensor, void *bytes, uint64_t size);
 
 #endif

@@ -403,6 +403,8 @@ int64_t tn__attr_int(const tn_op *op, const char *name, int64_t otherwise) {
 
 double tn__attr_float(const tn_op *op, const char *name, double otherwise) {
     const tn_attr *attr = tn__attr(op, name);
+    if (attr != NULL && attr->type == TN_ATTR_INT && attr->ints != NULL)
+        return (double)attr->ints[0]; /* 1 means 1.0 */
     return attr != NULL && attr->type == TN_ATTR_FLOAT && attr->floats != NULL ? attr->floats[0]
                                                                                : otherwise;
 }

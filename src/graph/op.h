@@ -1,9 +1,9 @@
 /* op.h - the rules that describe an operator to the planner, and the functions to write them.
  *
  * An operator is ONE entry of a family's table in ops/<folder>/<family>.c: shape, value folding,
- * cost, workspace, in-place and view rule together. The driver (infer.c) walks the graph in
- * topological order, calls `shape`, then `fold` if small values are wanted, merges the result
- * with the shapes that the file states, and reports contradictions. A rule only decides: it
+ * cost, workspace, in-place, views, parts and gradient together. The driver (infer.c) walks the
+ * graph in topological order, calls `shape`, then `fold` if small values are wanted, merges the
+ * result with the shapes that the file states, and reports contradictions. A rule only decides: it
  * allocates no memory of its own, never reads other operators, and never recurses.
  */
 #ifndef TN_GRAPH_OP_H
@@ -105,7 +105,7 @@ typedef struct tn_op_rule {
     uint32_t flops_per; /* operations per output element, if `flops` is NULL */
 
     /* Bit i: output 0 may overwrite input i, if both have equal bytes and element sizes (the caller
-     * checks this). Other outputs never overwrite an input. */
+     * checks this). Not read if `inplace_of` is set. */
     uint64_t inplace;
     /* Returns a bit set as in `inplace`, for output `output`, if it depends on
      * attributes or shapes (broadcasting); otherwise NULL. The caller also checks that the bytes
@@ -272,7 +272,8 @@ uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id);
  * is asked in several places, is a flag instead. */
 bool tn__op_is(const tn_op *op, const char *type);
 /* tn__op_holds_input: whether an input may lie inside output 0 before the operator runs
- * (tn_op_joins, a bucket). tn__op_input_room: the number of bytes from there to the next input. */
+ * (tn_op_joins, a bucket). tn__op_input_room: the number of bytes from there to the next input;
+ * TN_SIZE_UNKNOWN: not known. */
 bool tn__op_holds_input(const tn_graph *graph, tn_op_id op, uint32_t index);
 uint64_t tn__op_input_room(const tn_graph *graph, tn_op_id op, uint32_t index);
 
@@ -295,7 +296,8 @@ uint64_t tn__elements(const tn_tensor *tensor);
 /* The value of a tensor attribute; NULL if it is absent or unknown. */
 const tn_value *tn__attr_tensor_value(const tn_infer *infer, const char *name);
 
-/* The values of an input; NULL if they are unknown or the input is omitted. */
+/* The values of an input, or upper bounds of them (tn__value_is_bound); NULL if they are unknown,
+ * if training updates the input, or if it is omitted. */
 const tn_value *tn__value(const tn_infer *infer, uint32_t index);
 /* The values of an input as integers, without converting floats; NULL if they are unknown or
  * floats. */
@@ -334,7 +336,8 @@ tn_status tn__set_output(tn_infer *infer, uint32_t index, tn_dtype dtype, uint32
                          const int64_t *shape);
 /* sets the element type alone; the shape stays unknown */
 tn_status tn__set_dtype(tn_infer *infer, uint32_t index, tn_dtype dtype);
-/* Copies element type, shape and repeat of an input to an output. */
+/* Copies element type, shape and repeat of `tensor` to an output, which becomes a sequence if
+ * `tensor` is one. Does nothing if `tensor` is NULL. */
 tn_status tn__set_like(tn_infer *infer, uint32_t index, const tn_tensor *tensor);
 /* Marks one extent of the output, or all of them, as an upper bound that depends on data (NonZero,
  * ...); the lower bound is then 0. For bounded inputs the driver derives the bounds itself: it runs
@@ -354,7 +357,8 @@ tn_status tn__set_value_floats(tn_infer *infer, uint32_t index, const double *fl
 
 /* Broadcasts `count` tensors as numpy does and writes the extents to `shape` (space for
  * TN_RANK_MAX). An unknown extent against 1 or unknown stays unknown; against n > 1 it becomes n.
- * Errors: E_INVALID that names both tensors and extents. */
+ * *known becomes false if a rank is unknown; `shape` is then not written. Errors: E_INVALID that
+ * names both tensors and extents. */
 tn_status tn__broadcast(tn_infer *infer, const tn_tensor *const *tensors, uint32_t count,
                         int64_t *shape, uint32_t *rank, bool *known);
 

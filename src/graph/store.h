@@ -71,7 +71,8 @@ tn_status tn__graph_add_list(tn_graph *graph, const int64_t *list, uint32_t coun
  * operator. */
 tn_op_spec tn__graph_op_spec(const tn_op *op);
 
-/* Sorts every block topologically and checks that names are in scope. */
+/* Sorts every block topologically, and checks that operators read only tensors of their own block
+ * and of the blocks around it. */
 tn_status tn__graph_order(tn_graph *graph, tn_error *error);
 
 /* The block around `block`; TN_NONE for block 0 and for blocks without an owner. */
@@ -80,7 +81,8 @@ static inline tn_block_id tn__block_parent(const tn_graph *graph, tn_block_id bl
     return owner == TN_NONE ? TN_NONE : graph->ops[owner].block;
 }
 
-/* Sets `where` to "node 'name' (Type)" and returns `status`. */
+/* Sets `where` to "node 'name' (Type)", or to "node #ID (Type)" if the operator has no name, unless
+ * `where` is already set. Returns `status`. */
 tn_status tn__op_where(const tn_graph *graph, tn_op_id op, tn_error *error, tn_status status);
 
 /* Returns the lower bounds of a tensor, and creates them if they do not exist yet. NULL: out of
@@ -89,12 +91,13 @@ tn__loose *tn__loose_of(tn_graph *graph, tn_tensor_id id);
 static inline bool tn__is_loose(const tn_graph *graph, tn_tensor_id id) {
     return graph->origins[id].loose && graph->origins[id].loose->low;
 }
-/* Gives a tensor of known extents the lower bounds `low` (NULL: all 0). If they differ from the
- * extents, sets TN_TENSOR_BOUND. */
+/* Gives a tensor of known extents the lower bounds `low` (NULL: all 0). Sets TN_TENSOR_BOUND if
+ * they differ from the extents, and otherwise clears it. */
 tn_status tn__loosen(tn_graph *graph, tn_tensor_id id, const int64_t *low, tn_error *error);
 /* Finds the lower bounds of the outputs' extents, after a rule's `shape` has run. */
 tn_status tn__loosen_outputs(tn_infer *infer, const tn_op_rule *rule);
-/* Runs a rule's `fold`; runs it twice if values of its inputs are bounds. */
+/* Runs a rule's `fold`; runs it twice if values of its inputs are bounds, or if it computes with
+ * the inputs' extents and those are bounds. */
 tn_status tn__loosen_fold(tn_infer *infer, const tn_op_rule *rule);
 
 /* Computes `bytes` of a tensor; TN_SIZE_UNKNOWN if its type or an extent is unknown. Errors:

@@ -9,8 +9,8 @@
  *     out            [ y ][  z  ]
  *     in                 [ x ]
  *
- * Five callers place their tasks on this clock. Each caller gives the lanes of a task and the
- * tasks that it waits for; the begin and the end of the task follow from the clock alone:
+ * These callers place their tasks on this clock. Each gives the lanes of a task and the tasks that
+ * it waits for; the begin and the end of the task follow from the clock alone:
  *
  *     program/simulate.c                  instructions of a program: the predicted time
  *     report/timeline/timeline_ranks.c    instructions of several ranks, with a clock for each

@@ -180,7 +180,7 @@ tn_status tn__program_lower(const tn_order *order, const tn_order_task *task, tn
     tn__free(context, done, tensors * sizeof *done);
     tn__free(context, lower.frames, lower.frame_room * sizeof *lower.frames);
     tn__free(context, lower.order, lower.order_room * sizeof *lower.order);
-    /* checks every program, because the check takes only about 0.2 us per step */
+    /* checks every program, because the check costs little compared with lowering */
     if (status == TN_OK) status = tn_program_verify(lower.program, error);
     if (status != TN_OK) {
         tn_program_destroy(lower.program);

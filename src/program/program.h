@@ -21,8 +21,7 @@ struct tn_program {
     tn_program_order order;
 };
 
-/* Whether the instruction communicates with other ranks: SEND to SCATTER in the table of
- * opcodes. */
+/* Whether the instruction communicates with other ranks. */
 static inline bool tn__instruction_talks(const tn_instruction *it) {
     tn_blocks blocks = tn_opcode_facts_of(it->opcode)->blocks;
     return blocks == TN_BLOCKS_PEER || blocks == TN_BLOCKS_GROUP;

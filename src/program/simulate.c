@@ -6,8 +6,8 @@
  * instruction that it may wait for is known, and events need not be sorted by time. Streams and
  * links are the lanes of the clock (clock.h).
  *
- * Cost: O(instructions + buffers); with signals O(signals log signals) more, and that of
- * tn_occupancy_live for events.
+ * Cost: O(instructions depth + regions^2 + buffers), where depth is the nesting of regions; with
+ * signals O(signals log signals) more, and that of tn_occupancy_live for events.
  */
 #include <tenure/occupancy.h>
 #include <tenure/program.h>
@@ -27,7 +27,7 @@
  *   turns      out [instructions]; 0: in a branch that is not taken
  *   guesses    out: operators with a branch or turns that are not known before the run
  *
- * Errors: E_NO_MEMORY. Cost: O(instructions depth + regions log regions).
+ * Errors: E_NO_MEMORY. Cost: O(instructions depth + regions^2).
  */
 static tn_status simulate_count_turns(const tn_program *program, uint64_t *durations,
                                       uint64_t *turns, uint32_t *guesses, tn__arena *arena,
@@ -44,7 +44,7 @@ typedef struct simulate_events {
     /* count: number of buffers. begin, end: index of the next buffer in `begins` and in `ends` */
     uint32_t count, begin, end;
     uint32_t *named; /* [buffers] the live range that names the buffer, or TN_NONE */
-    bool *there;     /* [buffers] */
+    bool *there;     /* [buffers] true: the begin of the buffer was reported, and its end was not */
 } simulate_events;
 
 #define SIMULATE_PS 1e12
@@ -320,7 +320,7 @@ typedef struct turns_state {
     uint64_t *durations, *turns, *totals;
     /* the regions, sorted by length, so that inner regions come before outer ones */
     tn__sort_item *order;
-    bool *done; /* [regions] */
+    bool *done; /* [regions] true: the total time of the region is known */
 } turns_state;
 
 /* Whether a condition is known to be true: it is absent, or its value is known to be true. */

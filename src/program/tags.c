@@ -32,10 +32,10 @@ typedef struct tags_state {
     /* [tensors] number of the step, plus one, at which the tensor was last reported */
     uint32_t *reported;
     uint32_t *tag; /* [buffers] the buffer's tag; TAGS_OUTSIDE: the buffer is the caller's memory */
-    uint8_t *has_tag; /* [buffers] */
+    uint8_t *has_tag; /* [buffers] 1: the buffer has a tag, TAGS_OUTSIDE included */
     /* [buffers] the last live range of each buffer, sorted by last step, then by buffer */
     tags_last *ends;
-    uint64_t *size; /* [tags] */
+    uint64_t *size; /* [tags] bytes of the largest buffer that has had the tag */
     /* [buffers] free tags. The queue never wraps, because a buffer frees its tag only once */
     uint32_t *queue;
     uint32_t queue_first, queue_last, tag_count;

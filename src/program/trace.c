@@ -12,7 +12,7 @@
 
 struct tn_trace {
     tn_context context;
-    tn_event *events; /* [capacity] */
+    tn_event *events; /* [capacity] the events, in the order in which they were added */
     uint64_t capacity;
     /* number of events added; it may exceed the capacity, then later events were dropped */
     _Atomic uint64_t added;

@@ -38,6 +38,7 @@ COMMANDS = [
     (9, "run {m}/five_operators.onnx --plain --input A=a.npy --output-dir ."), (9, "run {m}/five_operators.onnx --plain --input A=a.pb"),
     (9, "split {m}/wake_words.tflite -o w.tflite"), (9, "report t.pickle -o r2.svg"),
     (97, "plan lm.onnx --train --dim n=4"), (97, "train nothing.onnx --plain --data fashion-mnist:set --batch 4 --steps 1 --weights random:1"),
+    (211, "train quantised.onnx --plain --data x=reals.npy,labels=y.npy --batch 16 --steps 2 --prune 0.5 --checkpoint p.ck --save-model s.onnx"),
     (211, "train lm.onnx --plain --data text:book.txt --batch 4 --steps 4 --resume d.ck --log d.csv --checkpoint e.ck"),
     (211, "train lm.onnx --plain --data text:book.txt --batch 4 --steps 2 --checkpoint c.ck --log l.csv --weights random:1"),
 ]

@@ -2,6 +2,7 @@
 set(shared ${PROJECT_SOURCE_DIR}/../shared/data)
 set(models ${PROJECT_SOURCE_DIR}/examples/models)
 find_program(TENURE_PYTHON3 python3)
+find_program(TENURE_DEBIAN_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(TENURE_NODE node)
 find_program(TENURE_MPIRUN mpirun)
 if(TARGET tenure_command)
@@ -99,5 +100,11 @@ if(TARGET tenure_command)
     tenure_test(cli.no_memory TIMEOUT 400 NEEDS TENURE_PYTHON3
                 COMMAND ${TENURE_PYTHON3} ${here}/no_memory.py ${tenure} $<TARGET_FILE:cli_failing> ${PROJECT_SOURCE_DIR})
   endif()
+  tenure_test(cli.train_own_loss NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/train_own_loss.py ${tenure} ${CMAKE_CURRENT_BINARY_DIR}/own_loss)
+  tenure_test(cli.train_pruned NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/train_pruned.py ${tenure} ${CMAKE_CURRENT_BINARY_DIR}/pruned_run)
+  tenure_test(cli.train_saved NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/train_saved.py ${tenure} ${CMAKE_CURRENT_BINARY_DIR}/saved_model)
   tenure_test(cli.train_bad COMMAND ${here}/train_bad.sh ${tenure})
 endif()

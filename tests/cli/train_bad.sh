@@ -17,7 +17,7 @@ good="$cnn --data x.npy,y.npy"
 expect 2 "dequantizelinear_y.*no gradient" $tenure train rounded.onnx --data x.npy,y.npy
 expect 0 'loss' $tenure train fake.onnx --data x.npy,y.npy
 expect 2 "no gradient reaches any parameter; 'w'" $tenure train rounded.onnx --data x.npy,y.npy --freeze 7
-expect 2 "'z' is another" $tenure train two.onnx --data x.npy,y.npy
+expect 2 "2 arrays without names, but a step takes 'x', 'z' and labels" $tenure train two.onnx --data x.npy,y.npy
 expect 0 'loss' $tenure train fixed.onnx --data x.npy,y.npy
 expect 0 'loss' $tenure train fixed.onnx --data x.npy,y.npy --batch 8
 expect 2 "no parameter matches|pattern" $good --freeze 'nothing*'
@@ -58,7 +58,7 @@ LC_ALL=C grep -q '[[:cntrl:]]' err && { echo "FAILED: a control character reache
 # pictures and labels
 expect 2 'wrong.npy: sample 41 has label 10; the model has 10 classes, from 0 to 9' $cnn --data x.npy,wrong.npy
 expect 2 'odd/train-labels.*sample 41 has label 10' $cnn --data fashion-mnist:odd
-expect 2 'x.npy has 96 samples, but few.npy 3 labels' $cnn --data x.npy,few.npy
+expect 2 'x.npy has 96 samples, but few.npy has 3' $cnn --data x.npy,few.npy
 expect 2 'none.npy holds no samples' $cnn --data none.npy,none.npy
 expect 2 'wide.npy: each of its samples is uint8 \[1,4,16\].*float32 \[1,8,8\]' $cnn --data wide.npy,y.npy
 expect 2 'rates.npy: each of its labels is float32' $cnn --data x.npy,rates.npy

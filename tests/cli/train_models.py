@@ -156,6 +156,32 @@ def pairs():
     npy("row_labels.npy", "<i8", (32,), struct.pack("<32q", *[random.randrange(rows) for _ in range(32)]))
 
 
+def compressed():
+    """distil.onnx: a student that learns from a frozen teacher, and gives its own loss. quantised.onnx: two products of weights that
+    are rounded to 8 bits. targets.npy: a row of 10 numbers for each sample of reals.npy."""
+    own = random.Random(8)
+
+    def made(name, *dims):
+        return tensor(name, list(dims), [own.gauss(0, dims[0] ** -0.5) for _ in range(dims[0] * dims[1])])
+    model("distil.onnx",
+          [node("MatMul", "x,teacher.a", "t1"), node("Relu", "t1", "t2"), node("MatMul", "t2,teacher.b", "t3"),
+           node("Softmax", "t3", "taught", axis=1),
+           node("MatMul", "x,student.a", "s1"), node("Relu", "s1", "s2"), node("MatMul", "s2,student.b", "scores"),
+           node("LogSoftmax", "scores", "logs", axis=1), node("Add", "taught,target", "wanted"), node("Mul", "wanted,logs", "m"),
+           node("ReduceSum", "m,const_axis", "sums", keepdims=0), node("Neg", "sums", "each"),
+           node("ReduceMean", "each", "loss", keepdims=0)],
+          [value("x", ["n", 64]), value("target", ["n", 10])], [value("loss", [])],
+          [made("teacher.a", 64, 48), made("teacher.b", 48, 10), made("student.a", 64, 8), made("student.b", 8, 10),
+           tensor("const_axis", [1], [1], INT64)])
+    zero = number(2, 3) + block(8, "zero") + block(9, b"\0")  # INT8
+    model("quantised.onnx",
+          [node("QuantizeLinear", "a,scale,zero", "qa"), node("DequantizeLinear", "qa,scale,zero", "da"),
+           node("QuantizeLinear", "b,scale,zero", "qb"), node("DequantizeLinear", "qb,scale,zero", "db"),
+           node("MatMul", "x,da", "h"), node("Relu", "h", "r"), node("MatMul", "r,db", "y")],
+          [value("x", ["n", 64])], [value("y", ["n", 10])],
+          [made("a", 64, 32), made("b", 32, 10), tensor("scale", [], [0.01]), zero])
+
+
 def layer(x, p, nodes, parameters):
     """Attention by 4 heads of 8, and a hidden layer, on x; names begin with p."""
     turned = {"q": [0, 2, 1, 3], "k": [0, 2, 3, 1], "v": [0, 2, 1, 3]}
@@ -209,6 +235,7 @@ def data():
     npy("big.npy", "|u1", (count, 1, 28, 28), bytes(random.randrange(256) for _ in range(784 * count)))
     npy("wide.npy", "|u1", (count, 1, 4, 16), pictures)
     npy("nan.npy", "<f4", (count, 1, 8, 8), struct.pack("<f", float("nan")) * 64 * count)
+    npy("targets.npy", "<f4", (count, 10), b"".join(struct.pack("<10f", *[float(label == i) for i in range(10)]) for label in labels))
     with open("book.txt", "wb") as file:
         file.write(b"the quick brown fox jumps over the lazy dog. " * 40)
     for folder in ("set", "cut", "odd"):
@@ -275,5 +302,6 @@ if __name__ == "__main__":
     else:
         os.chdir(sys.argv[1])
         models()
+        compressed()
         data()
         pairs()

@@ -113,6 +113,15 @@ static void bad_calls_are_refused_and_nothing_is_lost(void **state) {
     refuses(kit_try(eager, "Reshape", LIST(p, x), &out), TN_E_INVALID, "");
     refuses(kit_try(eager, "NonZero", LIST(x), &out), TN_E_UNSUPPORTED, "depend on contents");
     bad_attributes_are_refused(eager, x);
+    const int64_t flat[] = {-1}, one[] = {1};
+    tn_handle shape = kit_put(eager, TN_INT64, TN_KIND_INPUT, flat, SHAPE(1));
+    refuses(kit_try(eager, "Reshape", LIST(p, shape), &out), TN_E_INVALID, "as a constant");
+    kit_del(eager, shape);
+    const tn_eager_call nothing = {.type = "Max", .inputs = &p, .input_count = 1};
+    refuses(tn_eager_apply(eager, &nothing, &out, &failure), TN_E_INVALID, "without outputs");
+    shape = kit_put(eager, TN_FLOAT32, TN_KIND_PARAMETER, NULL, 1, one);
+    refuses(kit_try(eager, "GlobalMaxPool", LIST(shape), &out), TN_E_INVALID, "fewer than 2");
+    kit_del(eager, shape);
     refuses(kit_try(eager, ".SgdStep", LIST(x, x, x), &out), TN_E_INVALID, "");
     float few[2];
     refuses(tn_eager_get(eager, x, few, sizeof few, &failure), TN_E_INVALID, "bytes");
@@ -231,6 +240,33 @@ static void users_drop_and_offload(void **state) {
     tn_eager_destroy(eager);
 }
 
+/* Results have names if the caller gives some: in messages, and in the graph of the run. */
+static void results_have_names(void **state) {
+    (void)state;
+    tn_eager *eager = kit_open((tn_eager_options){.budget = 4 << 10, .record = true});
+    tn_handle x = kit_floats(eager, TN_KIND_INPUT, 7, SHAPE(256)), features, more;
+    const int64_t axis = 0;
+    const tn_attr attr = {.name = "axis", .type = TN_ATTR_INT, .count = 1, .ints = &axis};
+    char name[] = "features";
+    const tn_eager_call call = {.type = "Concat",
+                                .inputs = (tn_handle[]){x, x},
+                                .attrs = &attr,
+                                .names = (const char *[]){name},
+                                .input_count = 2,
+                                .output_count = 1,
+                                .attr_count = 1};
+    check(tn_eager_apply(eager, &call, &features, &failure));
+    memset(name, 'x', sizeof name - 1); /* it was copied */
+    /* 1 KiB that was put, 2 KiB of features, which the operator reads, and 2 KiB of its result */
+    refuses(kit_try(eager, "Neg", 1, &features, &more), TN_E_EXHAUSTED, "'features' (2048)");
+    kit_get(eager, features, (float[512]){0}, 2048);
+    tn_graph *graph;
+    check(tn_eager_recorded(eager, &graph, NULL, &failure));
+    assert_int_not_equal(tn_graph_find(graph, "features"), TN_NONE);
+    tn_graph_destroy(graph);
+    tn_eager_destroy(eager);
+}
+
 static void random_operators_draw_the_same_again(void **state) {
     (void)state;
     float got[3][1024];
@@ -298,6 +334,7 @@ int main(void) {
         cmocka_unit_test(bad_calls_are_refused_and_nothing_is_lost),
         cmocka_unit_test(what_does_not_fit_is_made_again),
         cmocka_unit_test(users_drop_and_offload),
+        cmocka_unit_test(results_have_names),
         cmocka_unit_test(random_operators_draw_the_same_again),
         cmocka_unit_test(a_loop_needs_no_more_the_longer_it_runs),
         cmocka_unit_test(what_was_seen_before_asks_the_host_for_nothing),

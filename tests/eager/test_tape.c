@@ -119,6 +119,48 @@ static void gradients_are_those_of_differences(void **state) {
 }
 
 /* A deep network with shared weights, handles deleted as soon as they can be. */
+/* The gradient of the loss is one item more: the array of items grows at some of these numbers. */
+static void a_backward_pass_works_with_any_number_of_handles(void **state) {
+    (void)state;
+    for (uint32_t more = 0; more < 80; more++) {
+        tn_eager *eager = kit_open((tn_eager_options){.budget = 64 << 10});
+        tn_handle w = kit_floats(eager, TN_KIND_PARAMETER, 1, SHAPE(3)), d;
+        float got[3];
+        tn_handle loss = kit_op(eager, "ReduceSum", LIST(w));
+        for (uint32_t i = 0; i < more; i++) (void)kit_floats(eager, TN_KIND_INPUT, i, SHAPE(1));
+        check(tn_eager_backward(eager, loss, &w, 1, &d, &failure));
+        kit_get(eager, d, got, sizeof got);
+        for (int i = 0; i < 3; i++) assert_true(got[i] == 1);
+        tn_eager_destroy(eager);
+    }
+}
+
+/* If all gradients g are equal, Adam's corrected moments are g and g * g: each step has the size
+ * of the rate. */
+static void adam_corrects_its_moments(void **state) {
+    (void)state;
+    tn_eager *eager = kit_open((tn_eager_options){.budget = 64 << 10});
+    const float start[] = {1, 2, 3}, gradient[] = {0.5f, -8, 0.01f};
+    float got[3];
+    tn_handle w = kit_put(eager, TN_FLOAT32, TN_KIND_PARAMETER, start, SHAPE(3)), d;
+    tn_eager_optimizer *adam;
+    tn_eager_optimizer_options options = TN_EAGER_OPTIMIZER_OPTIONS_INIT;
+    options.optimizer = TN_OPTIMIZER_ADAM;
+    check(tn_eager_optimizer_create(eager, &options, &w, 1, &adam, &failure));
+    for (int step = 1; step <= 5; step++) {
+        d = kit_put(eager, TN_FLOAT32, TN_KIND_INPUT, gradient, SHAPE(3));
+        check(tn_eager_optimizer_step(adam, &d, 0.1, &failure));
+        kit_get(eager, w, got, sizeof got);
+        for (int i = 0; i < 3; i++) {
+            float want = start[i] - 0.1f * (float)step * (gradient[i] < 0 ? -1 : 1);
+            if (!(fabsf(got[i] - want) < 1e-5f))
+                fail_msg("step %d: %g instead of %g", step, (double)got[i], (double)want);
+        }
+    }
+    tn_eager_optimizer_destroy(adam);
+    tn_eager_destroy(eager);
+}
+
 static void train(const char *policy, uint64_t budget, tn_optimizer optimizer, float *losses,
                   float *weights, tn_eager_counts *counts) {
     tn_eager *eager =
@@ -144,7 +186,8 @@ static void train(const char *policy, uint64_t budget, tn_optimizer optimizer, f
         check(tn_eager_backward(eager, loss, p, 3, d, &failure));
         kit_get(eager, loss, &losses[step], sizeof *losses);
         kit_del(eager, loss);
-        check(tn_eager_optimizer_step(update, d, 0.05, &failure));
+        check(tn_eager_optimizer_step(update, d, optimizer < TN_OPTIMIZER_ADAM ? 0.05 : 0.01,
+                                      &failure));
         check(tn_eager_check(eager, &failure));
     }
     for (uint32_t i = 0; i < 3; i++)
@@ -181,6 +224,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(training_within_a_budget_gives_the_same_bits),
+        cmocka_unit_test(a_backward_pass_works_with_any_number_of_handles),
+        cmocka_unit_test(adam_corrects_its_moments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,31 @@ static void spent_values_go_before_anything_is_evicted(void **state) {
     close_core(evict);
 }
 
+/* Four values of 25 bytes were made from one of 9, whose handle is deleted. Without the 9 bytes the
+ * four could not be evicted any more. */
+static void nine_are_kept_for_four_of_25(void **state) {
+    (void)state;
+    for (uint64_t budget = 59; budget <= 160; budget++) {
+        tn__evict *evict = open_core("lru", budget);
+        uint32_t nine = once(evict, 9), four[4], fifth;
+        for (int i = 0; i < 4; i++) four[i] = apply(evict, 1, &nine, 25);
+        tn__evict_release(evict, nine);
+        fifth = apply(evict, 0, NULL, 25);
+        for (int i = 0; i < 4; i++) {
+            ok(tn__evict_want(evict, four[i], &failure));
+            tn__evict_unlock(evict, four[i]);
+        }
+        const tn_evict_counts *counts = tn__evict_count(evict);
+        assert_true(counts->peak_bytes <= budget);
+        /* from 125 on everything has room, without the 9 or with them */
+        assert_int_equal(counts->spent_count, budget >= 125 && budget < 134);
+        assert_true((counts->remade_ops > 0) == (budget < 125));
+        for (int i = 0; i < 4; i++) tn__evict_release(evict, four[i]);
+        assert_int_equal(counts->bytes, tn__evict_is_there(evict, fifth) ? 25 : 0);
+        close_core(evict);
+    }
+}
+
 /* Something that somebody refers to was evicted before: 40 bytes that would make 50 stay are kept,
  * as those can be evicted and made again. */
 static void spent_values_stay_where_more_would_stay_for_them(void **state) {
@@ -236,6 +261,7 @@ static void a_run_does_in_its_plain_peak(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spent_values_go_before_anything_is_evicted),
+        cmocka_unit_test(nine_are_kept_for_four_of_25),
         cmocka_unit_test(spent_values_stay_where_more_would_stay_for_them),
         cmocka_unit_test(spent_values_are_the_last_to_go_and_never_too_early),
         cmocka_unit_test(what_nobody_needs_goes_without_its_operator),

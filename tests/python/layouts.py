@@ -25,16 +25,18 @@ SIMPLE = {ctypes.c_int: "int", ctypes.c_int64: "int64_t", ctypes.c_uint64: "uint
           ctypes.c_size_t: "size_t", ctypes.c_char_p: "char *", ctypes.c_void_p: "void *", ctypes.c_char: "char",
           None: "void"}
 NAMES = {"STATUSES": "tn_status_name", "VERDICTS": "tn_verdict_name", "KINDS": "tn_kind_name", "PARTS": "tn_part_name",
-         "PHASES": "tn_phase_name", "LOSSES": "tn_loss_name", "OPTIMIZERS": "tn_optimizer_name",
-         "OPCODES": "tn_opcode_name", "FATES": "tn_fate_name"}
+         "PHASES": "tn_phase_name", "LOSSES": "tn_loss_name", "SCHEDULES": "tn_schedule_name", "OPTIMIZERS": "tn_optimizer_name",
+         "OPCODES": "tn_opcode_name", "FATES": "tn_fate_name", "DTYPES": "tn_dtype_name"}
 NUMBERS = {"TN_NONE": _abi.NONE, "TN_SIZE_UNKNOWN": _abi.SIZE_UNKNOWN, "TN_BODY_PINNED": _abi.BODY_PINNED,
            "TN_BODY_TIED": _abi.BODY_TIED, "TN_REWRITE_TO_RUN": _abi.TO_RUN, "TN_REWRITE_TO_TRAIN": _abi.TO_TRAIN,
            "TN_REWRITE_TRAINED": _abi.TRAINED, "TN_INPLACE_NONE": _abi.INPLACE_NONE,
            "TN_PART_COUNT": len(_abi.PARTS), "TN_PHASE_COUNT": len(_abi.PHASES), "TN_KIND_COUNT": len(_abi.KINDS),
-           "TN_FATE_COUNT": len(_abi.FATES), "TN_OPCODE_COUNT": len(_abi.OPCODES), "TN_LOSS_COUNT": len(_abi.LOSSES),
+           "TN_FATE_COUNT": len(_abi.FATES), "TN_OPCODE_COUNT": len(_abi.OPCODES), "TN_LOSS_COUNT": len(_abi.LOSSES), "TN_SCHEDULE_COUNT": len(_abi.SCHEDULES),
            "TN_OPTIMIZER_COUNT": len(_abi.OPTIMIZERS), "TN_E_OUTSIDE": len(_abi.STATUSES) - 1,
+           "TN_BFLOAT16": len(_abi.DTYPES) - 1,
            "TN_VERDICT_STOPPED": len(_abi.VERDICTS) - 1, "TN_CONFLICT_BANK": len(_abi.CONFLICTS) - 1}
 NUMBERS.update(("TN_FIT_" + name.upper(), bit) for name, bit in _abi.ALLOW.items())
+NUMBERS.update(("TN_ATTR_" + name.upper(), at) for at, name in enumerate(_abi.ATTRS))
 NUMBERS.update(("TN_CONFLICT_" + name.upper(), at) for at, name in enumerate(_abi.CONFLICTS))
 
 

@@ -8,6 +8,8 @@ if(NOT TENURE_TEST_PREFIX)
   tenure_test(python.layouts NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/layouts.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
                       ${CMAKE_C_COMPILER})
+  tenure_test(python.eager NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/eager.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.executorch NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/executorch.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
                       ${PROJECT_SOURCE_DIR}/../shared/data/foreign/pte)
@@ -17,6 +19,9 @@ if(NOT TENURE_TEST_PREFIX)
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/install.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.wheel NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${PROJECT_SOURCE_DIR}/tools/make-wheel ${PROJECT_BINARY_DIR}/wheel)
+  tenure_test(python.train NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/train.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
+                      $<TARGET_FILE:tenure_command> ${CMAKE_CURRENT_BINARY_DIR}/python_train)
   find_program(TENURE_MYPY mypy)
   tenure_test(python.types NEEDS TENURE_MYPY IN ${PROJECT_SOURCE_DIR}/bindings/python
               COMMAND ${TENURE_MYPY} --cache-dir ${PROJECT_BINARY_DIR}/mypy)

@@ -257,6 +257,144 @@ static void a_test_is_what_the_parameters_say(void **state) {
     kit_end(&run);
 }
 
+/* --- several inputs --- */
+
+/* A model of two inputs, of which the second is subtracted from the first. */
+static void two_inputs(kit_run *run) {
+    kit_begin(run, 5);
+    tn_tensor_id x = net_input(run->n, TN_FLOAT32, NET_SHAPE(4, 5));
+    tn_tensor_id y = net_tensor(run->n, &(tn_tensor_spec){.name = "other",
+                                                          .dtype = TN_FLOAT32,
+                                                          .kind = TN_KIND_INPUT,
+                                                          .rank = 2,
+                                                          .shape = (const int64_t[]){4, 5}});
+    tn_tensor_id both[] = {x, y}, scores = net_dense(run->n, net_binary(run->n, "Sub", x, y), 5, 3);
+    assert_int_equal(run->n->status, TN_OK);
+    assert_int_equal(tn_graph_set_block_io(run->n->graph, 0, both, 2, &scores, 1, NULL), TN_OK);
+    assert_int_equal(tn_graph_infer(run->n->graph, NULL), TN_OK);
+}
+
+typedef struct two_data { /* 20 samples for both inputs, and labels */
+    float x[20][5], other[20][5];
+    int64_t labels[20];
+} two_data;
+
+/* Trains on the arrays in the order and with the names that are given. Returns the last loss. */
+static double two_train(const two_data *from, const char *const names[3], const char *why) {
+    kit_run run;
+    tn_data *data;
+    tn_named_array arrays[] = {
+        {names[0],
+         {.dtype = TN_FLOAT32, .rank = 2, .shape = {20, 5}, .bytes = 400, .data = (void *)from->x}},
+        {names[1],
+         {.dtype = TN_INT64, .rank = 1, .shape = {20}, .bytes = 160, .data = (void *)from->labels}},
+        {names[2],
+         {.dtype = TN_FLOAT32,
+          .rank = 2,
+          .shape = {20, 5},
+          .bytes = 400,
+          .data = (void *)from->other}}};
+    tn_samples samples = {.inputs = arrays, .input_count = 3};
+    two_inputs(&run);
+    run.options.fill = NULL;
+    kit_must(&run, tn_data_create(&samples, &samples, NULL, &data, &run.error));
+    assert_int_equal(tn_data_samples(data, true).input_count, 3);
+    run.options.data = data;
+    double loss = -1;
+    if (kit_open(&run) == TN_OK) {
+        tn_trainer_score score;
+        kit_must(&run, tn_trainer_run(run.trainer, &run.error));
+        kit_must(&run, tn_trainer_test(run.trainer, &score, &run.error));
+        assert_int_equal(score.labels, 20);
+        loss = score.loss;
+    } else if (why == NULL || strstr(run.error.message, why) == NULL) {
+        fail_msg("%s", run.error.message);
+    }
+    kit_end(&run);
+    tn_data_destroy(data);
+    return loss;
+}
+
+static void every_input_gets_the_array_of_its_name(void **state) {
+    (void)state;
+    static two_data given, turned;
+    tn__random random = {.state = 8};
+    for (int i = 0; i < 20; i++) {
+        given.labels[i] = turned.labels[i] = (int64_t)tn__random_below(&random, 3);
+        for (int d = 0; d < 5; d++) {
+            given.x[i][d] = turned.other[i][d] = (float)tn__random_below(&random, 100) / 50;
+            given.other[i][d] = turned.x[i][d] = (float)tn__random_below(&random, 100) / 50;
+        }
+    }
+    kit_run run; /* the names of the model */
+    two_inputs(&run);
+    const tn_block *block = tn_graph_block(run.n->graph, 0);
+    char first[80], second[80];
+    snprintf(first, sizeof first, "%s", tn_graph_tensor(run.n->graph, block->inputs[0])->name);
+    snprintf(second, sizeof second, "%s", tn_graph_tensor(run.n->graph, block->inputs[1])->name);
+    kit_end(&run);
+    double loss = two_train(&given, (const char *const[]){first, "labels", second}, NULL);
+    double same = two_train(&turned, (const char *const[]){second, "labels", first}, NULL);
+    double other = two_train(&given, (const char *const[]){second, "labels", first}, NULL);
+    assert_true(loss > 0 && memcmp(&loss, &same, sizeof loss) == 0 && loss != other);
+    (void)two_train(&given, (const char *const[]){first, "labels", "others"},
+                    "'others' is no input");
+    (void)two_train(&given, (const char *const[]){first, "label", second}, "'label' is no input");
+}
+
+/* --- pruning (what becomes zero: tests/cli/train_pruned.py) --- */
+
+static void the_share_of_zeros_rises_to_what_was_asked_for(void **state) {
+    (void)state;
+    tn__random random = {.state = 4};
+    for (int i = 0; i < 200; i++) {
+        tn_prune_schedule schedule = {.share = (double)tn__random_below(&random, 1000) / 1000,
+                                      .begin = tn__random_below(&random, 40)};
+        schedule.end = schedule.begin + tn__random_below(&random, 50) + (schedule.begin == 0);
+        double before = 0;
+        for (uint64_t done = 0; done < 100; done++) {
+            double share = tn_prune_share_at(&schedule, done);
+            assert_true(share >= before && share <= schedule.share);
+            assert_true(done >= schedule.begin || share == 0);
+            assert_true(done < schedule.end || share == schedule.share);
+            before = share;
+        }
+    }
+}
+
+static void a_pruned_run_tells_its_zeros(void **state) {
+    (void)state;
+    static const char *const patterns[] = {"*"};
+    tn_prune_schedule schedule = {.share = 0.5, .end = 4, .every = 2};
+    float w[30];
+    kit_run run;
+    kit_classes(&run, 5);
+    run.options.prune = &schedule;
+    kit_must(&run, kit_open(&run));
+    schedule = (tn_prune_schedule){.share = 7}; /* was read */
+    kit_must(&run, tn_trainer_run(run.trainer, &run.error));
+    const tn_trainer_state *at = tn_trainer_at(run.trainer);
+    assert_int_equal(at->prunable, 5 * 6 + 6 * 3);
+    assert_int_equal(at->pruned, 24);
+    const tn_training *step = tn_trainer_training(run.trainer);
+    for (uint32_t i = 0; i < step->parameter_count; i++) {
+        const tn_tensor *p = tn_graph_tensor(step->graph, step->parameters[i].parameter);
+        uint64_t zeros = 0;
+        if (p->rank != 2) continue;
+        assert_true(tn_trainer_read(run.trainer, p->name, w, p->bytes));
+        for (uint64_t k = 0; k < p->bytes / 4; k++) zeros += w[k] == 0;
+        assert_int_equal(zeros, p->bytes / 8);
+    }
+    kit_end(&run);
+
+    kit_classes(&run, 5);
+    run.options.prune =
+        &(tn_prune_schedule){.share = 0.5, .patterns = patterns, .pattern_count = 1};
+    kit_must(&run, kit_open(&run));
+    assert_int_equal(tn_trainer_at(run.trainer)->prunable, 5 * 6 + 6 + 2 * 6 + 6 * 3 + 3);
+    kit_end(&run);
+}
+
 /* --- what is refused --- */
 
 static void assert_cannot_open(kit_run *run, tn_status status, const char *why) {
@@ -275,6 +413,20 @@ static void runs_that_cannot_be_are_refused(void **state) {
     kit_classes(&run, 5);
     run.options.fill = NULL;
     assert_cannot_open(&run, TN_E_INVALID, "`data` or from `fill`");
+    const double shares[] = {1, -0.1, NAN, INFINITY};
+    for (int i = 0; i < 4; i++) {
+        kit_classes(&run, 5);
+        run.options.prune = &(tn_prune_schedule){.share = shares[i]};
+        assert_cannot_open(&run, TN_E_INVALID, "outside of [0, 1)");
+    }
+    kit_classes(&run, 5);
+    run.options.prune = &(tn_prune_schedule){.share = 0.5, .begin = 4, .end = 3};
+    assert_cannot_open(&run, TN_E_INVALID, "begins at step 4, after its end at step 3");
+    const char *nothing = "nothing";
+    kit_classes(&run, 5);
+    run.options.prune =
+        &(tn_prune_schedule){.share = 0.5, .patterns = &nothing, .pattern_count = 1};
+    assert_cannot_open(&run, TN_E_INVALID, "no trained parameter matches 'nothing'");
     kit_classes(&run, 5);
     run.options.schedule = TN_SCHEDULE_COUNT;
     assert_cannot_open(&run, TN_E_UNKNOWN, "no such schedule");
@@ -284,18 +436,6 @@ static void runs_that_cannot_be_are_refused(void **state) {
     kit_classes(&run, 5);
     run.session.budget = 100;
     assert_cannot_open(&run, TN_E_INFEASIBLE, "the least found takes");
-    kit_begin(&run, 5); /* two inputs */
-    tn_tensor_id x = net_input(run.n, TN_FLOAT32, NET_SHAPE(4, 5));
-    tn_tensor_id y = net_tensor(run.n, &(tn_tensor_spec){.name = "other",
-                                                         .dtype = TN_FLOAT32,
-                                                         .kind = TN_KIND_INPUT,
-                                                         .rank = 2,
-                                                         .shape = (const int64_t[]){4, 5}});
-    tn_tensor_id both[] = {x, y}, scores = net_dense(run.n, net_binary(run.n, "Add", x, y), 5, 3);
-    assert_int_equal(run.n->status, TN_OK);
-    assert_int_equal(tn_graph_set_block_io(run.n->graph, 0, both, 2, &scores, 1, NULL), TN_OK);
-    assert_int_equal(tn_graph_infer(run.n->graph, NULL), TN_OK);
-    assert_cannot_open(&run, TN_E_UNSUPPORTED, "'other' is another");
 }
 
 static void no_allocation_that_fails_leaves_anything(void **state) {
@@ -307,6 +447,7 @@ static void no_allocation_that_fails_leaves_anything(void **state) {
         kit_run run;
         kit_classes(&run, 5);
         run.options.context = &context;
+        run.options.prune = &(tn_prune_schedule){.share = 0.5};
         run.options.test_batches = 1;
         run.options.steps = 1;
         run.options.checkpoint = kit_path("memory.ck");
@@ -332,6 +473,9 @@ int main(void) {
         cmocka_unit_test(steps_and_runs_are_told),
         cmocka_unit_test(a_loss_that_is_no_number_ends_the_run_and_keeps_the_checkpoint),
         cmocka_unit_test(a_test_is_what_the_parameters_say),
+        cmocka_unit_test(every_input_gets_the_array_of_its_name),
+        cmocka_unit_test(the_share_of_zeros_rises_to_what_was_asked_for),
+        cmocka_unit_test(a_pruned_run_tells_its_zeros),
         cmocka_unit_test(runs_that_cannot_be_are_refused),
         cmocka_unit_test(no_allocation_that_fails_leaves_anything),
     };

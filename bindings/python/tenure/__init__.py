@@ -1,4 +1,4 @@
-"""Tenure for Python: plans, verifies, estimates and reports the memory of neural networks, and fits them to a budget.
+"""Tenure for Python: plans, verifies, estimates and reports the memory of neural networks, fits them to a budget, trains them.
 
     >>> import tenure
     >>> layout = tenure.plan([600, 500, 700], first=[0, 1, 3], last=[3, 4, 6])
@@ -10,9 +10,11 @@
     load, Graph                     a model's file (.onnx, .pt2, .tflite), without its weights
     estimate                        the memory that a model needs
     fit                             the fastest program within a budget of bytes
+    train, Training                 training in a planned arena: named inputs, own losses, pruning, integer weights
     report                          tables, JSON, pages
     holders, Watch                  the present holders of memory of a process; a table that this process publishes
     tenure.torch                    estimate, fit and watch for PyTorch modules
+    tenure.eager                    operators one at a time within a budget, with gradients
     tenure.executorch               a planner for ExecuTorch's export
     python3 -m tenure.record        records an unchanged PyTorch program, as a log for `tenure simulate`
 
@@ -32,8 +34,9 @@ from tenure._library import VERSION as __version__
 from tenure._library import Error, version
 from tenure._problem import Body, Conflict, Layout, Problem, plan, planners, verify
 from tenure._report import report
+from tenure._train import Training, Written, train
 from tenure._watch import Holder, Past, Table, Watch, holders
 
 __all__ = ["Body", "Claim", "Conflict", "Error", "Estimate", "Fit", "Graph", "Hint", "Holder", "Layout", "Operator", "Past", "Problem", "Step",
-           "Table", "Tensor", "Watch", "__version__", "estimate", "fit", "holders", "load", "plan", "planners", "report",
-           "verify", "version"]
+           "Table", "Tensor", "Training", "Watch", "Written", "__version__", "estimate", "fit", "holders", "load", "plan", "planners",
+           "report", "train", "verify", "version"]

@@ -19,7 +19,10 @@ CONFLICTS = ("none", "overlap", "alignment", "pin", "capacity", "peak", "overflo
 KINDS = ("activation", "input", "output", "parameter", "constant", "workspace", "gradient", "optimizer_state")
 PARTS = ("weights", "gradients", "optimizer_state", "activations", "workspace", "overhead", "runtime")
 PHASES = ("load", "forward", "backward", "update", "later_steps", "evaluation", "checkpoint")
+DTYPES = ("undefined", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "float64",
+          "uint32", "uint64", "complex64", "complex128", "bfloat16")  # the rest have no type in numpy
 LOSSES = ("cross-entropy", "mean-squared", "output")
+SCHEDULES = ("constant", "linear", "cosine")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "none")
 FATES = ("kept", "recomputed", "swapped", "encoded")
 OPCODES = ("put", "apply", "get", "free", "drop", "swap_out", "swap_in", "encode", "decode", "send", "recv", "reduce",
@@ -31,6 +34,7 @@ ALLOW = {"order": 1, "recompute": 2, "swap": 4, "compress": 8, "lossy": 16, "spl
 CLAIMS = ("fits", "infeasible", "not_found", "stopped", "not_tried")
 TO_RUN, TO_TRAIN, TRAINED = 0, 1, 2  # tn_rewrite_use
 INPLACE_NONE = 1
+ATTRS = ("int", "float", "string", "ints", "floats", "strings")  # tn_attr_type
 
 
 class tn_error(Structure):
@@ -45,6 +49,7 @@ def opaque(name: str) -> Type[Structure]:
 tn_problem, tn_graph, tn_program, tn_occupancy = map(opaque, ("tn_problem", "tn_graph", "tn_program", "tn_occupancy"))
 tn_costs, tn_setup, tn_kernels, tn_trace = map(opaque, ("tn_costs", "tn_setup", "tn_kernels", "tn_trace"))
 tn_pruning, tn_watch = map(opaque, ("tn_pruning", "tn_watch"))
+tn_device, tn_eager, tn_eager_optimizer = map(opaque, ("tn_device", "tn_eager", "tn_eager_optimizer"))
 
 RESIZE = CFUNCTYPE(c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_size_t)
 LOG = CFUNCTYPE(None, c_void_p, c_char_p)
@@ -260,6 +265,91 @@ class tn_hardware(Structure):
                 ("bf16", c_double), ("year", c_uint32)]
 
 
+# --- train.h, run.h: training ---
+
+tn_data, tn_trainer, tn_contents = map(opaque, ("tn_data", "tn_trainer", "tn_contents"))
+TRAIN_READ = CFUNCTYPE(c_int, c_void_p, POINTER(tn_graph), c_uint32, c_void_p, c_uint64, POINTER(tn_error))
+
+
+class tn_array(Structure):
+    _fields_ = [("dtype", c_int), ("rank", c_uint32), ("shape", c_int64 * 64), ("bytes", c_uint64), ("data", c_void_p),
+                ("spare", c_uint64 * 2)]
+
+
+class tn_named_array(Structure):
+    _fields_ = [("name", c_char_p), ("array", tn_array)]
+
+
+class tn_samples(Structure):
+    _fields_ = [("samples", tn_array), ("labels", tn_array), ("inputs", POINTER(tn_named_array)), ("input_count", c_uint32)]
+
+
+class tn_contents_of(Structure):
+    _fields_ = [("read", TRAIN_READ), ("self", c_void_p), ("model", POINTER(tn_graph))]
+
+
+class tn_prune_schedule(Structure):
+    _fields_ = [("share", c_double), ("begin", c_uint64), ("end", c_uint64), ("every", c_uint64),
+                ("patterns", POINTER(c_char_p)), ("pattern_count", c_uint32)]
+
+
+class tn_trainer_state(Structure):
+    _fields_ = [("first", c_uint64), ("done", c_uint64), ("total", c_uint64), ("batch", c_uint64), ("parts", c_uint32),
+                ("micro_batches", c_uint32), ("labels", c_uint64), ("stopped", c_bool), ("counts", c_bool),
+                ("loss", c_double), ("correct", c_int64), ("mean_loss", c_double), ("accuracy", c_double),
+                ("seconds", c_double), ("engine_seconds", c_double), ("saved", c_uint64), ("saved_bytes", c_uint64),
+                ("save_seconds", c_double), ("prunable", c_uint64), ("pruned", c_uint64)]
+
+
+STEP = CFUNCTYPE(c_bool, c_void_p, POINTER(tn_trainer_state))
+
+
+class tn_session_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("read", TRAIN_READ), ("self", c_void_p),
+                ("threads", c_uint32), ("plain", c_bool), ("no_rewrite", c_bool), ("fuse", c_bool), ("recompute", c_double),
+                ("recompute_cheap", c_bool), ("order", c_char_p), ("planner", c_char_p), ("budget", c_uint64),
+                ("pass", c_char_p), ("seed", c_uint64), ("poison", c_bool), ("naive", c_bool), ("statics", c_int),
+                ("divide", c_void_p), ("exchange", c_void_p), ("stream", c_bool), ("where", c_void_p),
+                ("storage_bytes_per_s", c_double), ("stream_parts", c_bool), ("allow", c_uint32), ("timeout_s", c_double),
+                ("make_weights", c_bool), ("rules", POINTER(tn_rules))]
+
+
+class tn_trainer_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("train", POINTER(tn_train_options)),
+                ("session", POINTER(tn_session_options)), ("data", POINTER(tn_data)), ("fill", c_void_p),
+                ("test_batches", c_uint64), ("steps", c_uint64), ("epochs", c_uint64), ("rate", c_double),
+                ("schedule", c_int), ("warmup", c_uint64), ("prune", POINTER(tn_prune_schedule)), ("seed", c_uint64),
+                ("checkpoint", c_char_p), ("checkpoint_every", c_uint64), ("resume", c_char_p), ("go_on", c_bool),
+                ("step", STEP), ("ran", c_void_p), ("self", c_void_p), ("twin", c_void_p), ("exchange", c_void_p),
+                ("group", c_uint32), ("tensor_group", c_uint32), ("pipeline_group", c_uint32), ("contents", tn_contents_of),
+                ("online", c_void_p)]
+
+
+class tn_trainer_score(Structure):
+    _fields_ = [("labels", c_uint64), ("loss", c_double), ("counts", c_bool), ("accuracy", c_double)]
+
+
+class tn_written(Structure):
+    _fields_ = [("tensors", c_uint32), ("quantised", c_uint32), ("real_bytes", c_uint64), ("stored_bytes", c_uint64),
+                ("file_bytes", c_uint64)]
+
+
+class tn_engine_usage(Structure):
+    _fields_ = [("planned_peak", c_uint64), ("measured_peak", c_uint64), ("arena", c_uint64), ("static_bytes", c_uint64),
+                ("run_count", c_uint64), ("seconds", c_double), ("host_bytes", c_uint64), ("host_peak", c_uint64),
+                ("out_bytes", c_uint64), ("in_bytes", c_uint64), ("stall_seconds", c_double), ("raw_count", c_uint64),
+                ("spill_count", c_uint64), ("spill_bytes", c_uint64), ("talk_count", c_uint64), ("talk_bytes", c_uint64),
+                ("talk_seconds", c_double), ("fetch_bytes", c_uint64), ("fetch_seconds", c_double), ("forms_bytes", c_uint64)]
+
+
+class tn_block(Structure):
+    _fields_ = [("name", c_char_p), ("owner", c_uint32), ("op_count", c_uint32), ("input_count", c_uint32),
+                ("output_count", c_uint32), ("ops", POINTER(c_uint32)), ("inputs", POINTER(c_uint32)),
+                ("outputs", POINTER(c_uint32)), ("dead", c_bool)]
+
+
+tn_engine = opaque("tn_engine")
+
 # --- search.h, engine.h, fit.h ---
 
 class tn_costs_model(Structure):
@@ -381,6 +471,69 @@ class tn_watch_view(Structure):
                 ("table_count", c_uint32)]
 
 
+# --- engine.h, eager.h ---
+
+class tn_device_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("device", c_char_p), ("capacity", c_uint64),
+                ("link_bytes_per_s", c_double)]
+
+
+class tn_attr(Structure):
+    _fields_ = [("name", c_char_p), ("type", c_int), ("count", c_uint32), ("ints", POINTER(c_int64)),
+                ("floats", POINTER(c_double)), ("strings", POINTER(c_char_p)), ("tensor", c_uint32),
+                ("block", c_uint32)]
+
+
+class tn_eager_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("context", POINTER(tn_context)), ("budget", c_uint64), ("policy", c_char_p),
+                ("device", POINTER(tn_device)), ("threads", c_uint32), ("plain", c_bool), ("poison", c_bool),
+                ("no_tape", c_bool), ("record", c_bool), ("model_costs", c_bool), ("all_candidates", c_bool),
+                ("seed", c_uint64), ("find_least", c_bool)]
+
+
+class tn_eager_data(Structure):
+    _fields_ = [("dtype", c_int), ("kind", c_int), ("rank", c_uint32), ("shape", POINTER(c_int64)),
+                ("data", c_void_p), ("name", c_char_p)]
+
+
+class tn_eager_call(Structure):
+    _fields_ = [("type", c_char_p), ("domain", c_char_p), ("version", c_uint32), ("input_count", c_uint32),
+                ("output_count", c_uint32), ("attr_count", c_uint32), ("inputs", POINTER(c_uint64)),
+                ("attrs", POINTER(tn_attr)), ("names", POINTER(c_char_p))]
+
+
+class tn_eager_about(Structure):
+    _fields_ = [("dtype", c_int), ("kind", c_int), ("rank", c_uint32), ("shape", POINTER(c_int64)),
+                ("bytes", c_uint64), ("resident", c_bool)]
+
+
+class tn_eager_optimizer_options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("optimizer", c_int), ("momentum", c_double), ("beta1", c_double),
+                ("beta2", c_double), ("epsilon", c_double), ("weight_decay", c_double), ("nesterov", c_bool)]
+
+
+class tn_evict_counts(Structure):
+    _fields_ = [("plain_cost", c_uint64), ("plain_ops", c_uint64), ("remade_cost", c_uint64), ("remade_ops", c_uint64),
+                ("drop_count", c_uint64), ("dropped_bytes", c_uint64), ("swap_count", c_uint64),
+                ("swapped_bytes", c_uint64), ("fetch_count", c_uint64), ("fetched_bytes", c_uint64),
+                ("swap_cost", c_uint64), ("move_count", c_uint64), ("moved_bytes", c_uint64), ("move_cost", c_uint64),
+                ("search_count", c_uint64), ("evaluation_count", c_uint64), ("access_count", c_uint64),
+                ("search_s", c_double), ("bytes", c_uint64), ("peak_bytes", c_uint64), ("reach_bytes", c_uint64),
+                ("hole_count", c_uint64), ("hole_bytes", c_uint64), ("host_bytes", c_uint64),
+                ("host_peak_bytes", c_uint64), ("restart_count", c_uint64), ("spent_count", c_uint64),
+                ("spent_bytes", c_uint64)]
+
+
+class tn_evict_least(Structure):
+    _fields_ = [("bytes", c_uint64), ("pinned", c_uint64), ("held", c_uint64), ("working", c_uint64), ("op", c_uint64),
+                ("name", c_char_p)]
+
+
+class tn_eager_counts(Structure):
+    _fields_ = [("budget", c_uint64), ("handles", c_uint64), ("history", c_uint64), ("recipes", c_uint64),
+                ("evict", tn_evict_counts)]
+
+
 P = POINTER
 E = P(tn_error)
 status = c_int
@@ -429,6 +582,25 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_train": (status, [P(tn_graph), P(tn_train_options), P(tn_training), E]),
     "tn_train_model": (status, [P(tn_graph), P(tn_train_options), P(P(tn_graph)), E]),
     "tn_training_release": (None, [P(tn_training)]),
+    "tn_graph_block": (P(tn_block), [P(tn_graph), c_uint32]),
+    "tn_contents_open": (status, [c_char_p, P(tn_context), P(P(tn_contents)), E]),
+    "tn_contents_generate": (status, [c_char_p, P(tn_graph), c_uint64, P(tn_context), P(P(tn_contents)), E]),
+    "tn_contents_read": (status, [P(tn_contents), P(tn_graph), c_uint32, c_void_p, c_uint64, E]),
+    "tn_contents_close": (None, [P(tn_contents)]),
+    "tn_data_load": (status, [c_char_p, P(tn_context), P(P(tn_data)), E]),
+    "tn_data_create": (status, [P(tn_samples), P(tn_samples), P(tn_context), P(P(tn_data)), E]),
+    "tn_data_destroy": (None, [P(tn_data)]),
+    "tn_trainer_open": (status, [P(tn_graph), P(tn_trainer_options), P(P(tn_trainer)), E]),
+    "tn_trainer_destroy": (None, [P(tn_trainer)]),
+    "tn_trainer_run": (status, [P(tn_trainer), E]),
+    "tn_trainer_at": (P(tn_trainer_state), [P(tn_trainer)]),
+    "tn_trainer_engine": (P(tn_engine), [P(tn_trainer)]),
+    "tn_trainer_training": (P(tn_training), [P(tn_trainer)]),
+    "tn_trainer_read": (c_bool, [P(tn_trainer), c_char_p, c_void_p, c_uint64]),
+    "tn_trainer_tests": (c_bool, [P(tn_trainer)]),
+    "tn_trainer_test": (status, [P(tn_trainer), P(tn_trainer_score), E]),
+    "tn_engine_measure": (None, [P(tn_engine), P(tn_engine_usage)]),
+    "tn_model_write": (status, [c_char_p, P(tn_graph), P(tn_contents_of), c_char_p, P(tn_written), E]),
     "tn_program_create": (status, [P(tn_graph), P(tn_program_options), P(P(tn_program)), E]),
     "tn_program_destroy": (None, [P(tn_program)]),
     "tn_program_count": (c_uint32, [P(tn_program)]),
@@ -474,4 +646,32 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_watch_step": (None, [P(tn_watch)]),
     "tn_watch_read": (status, [c_uint32, P(tn_context), P(P(tn_watch_view)), E]),
     "tn_watch_view_release": (None, [P(tn_watch_view)]),
+    "tn_device_create": (status, [P(tn_device_options), P(P(tn_device)), E]),
+    "tn_device_destroy": (None, [P(tn_device)]),
+    "tn_evict_policy_count": (c_uint32, []),
+    "tn_evict_policy_name": (c_char_p, [c_uint32]),
+    "tn_evict_policy_summary": (c_char_p, [c_uint32]),
+    "tn_eager_create": (status, [P(tn_eager_options), P(P(tn_eager)), E]),
+    "tn_eager_destroy": (None, [P(tn_eager)]),
+    "tn_eager_put": (status, [P(tn_eager), P(tn_eager_data), P(c_uint64), E]),
+    "tn_eager_apply": (status, [P(tn_eager), P(tn_eager_call), P(c_uint64), E]),
+    "tn_eager_del": (status, [P(tn_eager), c_uint64, E]),
+    "tn_eager_get": (status, [P(tn_eager), c_uint64, c_void_p, c_uint64, E]),
+    "tn_eager_set": (status, [P(tn_eager), c_uint64, c_void_p, c_uint64, E]),
+    "tn_eager_drop": (status, [P(tn_eager), c_uint64, E]),
+    "tn_eager_offload": (status, [P(tn_eager), c_uint64, E]),
+    "tn_eager_describe": (status, [P(tn_eager), c_uint64, P(tn_eager_about), E]),
+    "tn_eager_backward": (status, [P(tn_eager), c_uint64, P(c_uint64), c_uint32, P(c_uint64), E]),
+    "tn_eager_tape": (None, [P(tn_eager), c_bool]),
+    "tn_eager_forget": (None, [P(tn_eager)]),
+    "tn_eager_optimizer_create": (status, [P(tn_eager), P(tn_eager_optimizer_options), P(c_uint64), c_uint32,
+                                           P(P(tn_eager_optimizer)), E]),
+    "tn_eager_optimizer_destroy": (None, [P(tn_eager_optimizer)]),
+    "tn_eager_optimizer_step": (status, [P(tn_eager_optimizer), P(c_uint64), c_double, E]),
+    "tn_eager_recorded": (status, [P(tn_eager), P(P(tn_graph)), P(P(tn_program)), E]),
+    "tn_eager_log": (status, [P(tn_eager), c_char_p, E]),
+    "tn_eager_restart": (status, [P(tn_eager), E]),
+    "tn_eager_count": (None, [P(tn_eager), P(tn_eager_counts)]),
+    "tn_eager_least": (None, [P(tn_eager), P(tn_evict_least)]),
+    "tn_eager_check": (status, [P(tn_eager), E]),
 }

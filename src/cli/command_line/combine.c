@@ -160,6 +160,7 @@ static const combine_rule combine_rules[] = {
     RULE("run train", "--trace", EXCLUDES, "--poison", .advice = "run the command once with each"),
     RULE("train", "--output", EXCLUDES, "--poison", .advice = "run the command once with each"),
 
+    RULE("train", "--prune-weights", NEEDS, "--prune"),
     RULE("train", "--online", NEEDS, "--budget"),
     RULE("train", "--online", NEEDS, "--link", .why = "it copies tensors to the host"),
     RULE("train", "--online", EXCLUDES,

@@ -5,6 +5,8 @@
 #include "cli/model/input.h"
 #include "cli/train/train.h"
 
+#include <sys/stat.h>
+
 enum {
     TRAIN_DATA = 400,
     TRAIN_BATCH,
@@ -13,9 +15,12 @@ enum {
     TRAIN_LR,
     TRAIN_FALL,
     TRAIN_WARMUP,
+    TRAIN_PRUNE,
+    TRAIN_PRUNED,
     TRAIN_CHECKPOINT,
     TRAIN_EVERY,
     TRAIN_RESUME,
+    TRAIN_SAVE,
     TRAIN_LOG,
     TRAIN_PARALLEL,
     TRAIN_SEQUENCE,
@@ -27,7 +32,9 @@ enum {
 
 #define TRAIN_OPTIONS(X)                                                                           \
     X(TRAIN_DATA, "data", "DATA",                                                                  \
-      "training data: fashion-mnist[:DIR], text:FILE, or X.npy,Y.npy[:XTEST.npy,YTEST.npy]")       \
+      "training data: fashion-mnist[:DIR], text:FILE, X.npy,Y.npy[:XTEST.npy,YTEST.npy], or "      \
+      "INPUT=FILE,...[:INPUT=FILE,...] for each input by its name, and labels=FILE if the loss "   \
+      "takes labels (.npy, or idx: .idx, .gz)")                                                    \
     X(TRAIN_BATCH, "batch", "N",                                                                   \
       "samples per step of all ranks together (default: the size in the model for each rank, or "  \
       "64)")                                                                                       \
@@ -39,10 +46,22 @@ enum {
       "(default: constant)")                                                                       \
     X(TRAIN_WARMUP, "warmup", "N",                                                                 \
       "number of steps in which the learning rate rises to --lr (default: 0)")                     \
+    X(TRAIN_PRUNE, "prune", "SHARE[:begin=N,end=N,every=N]",                                       \
+      "prune weights while they are trained: after every so many steps from step begin on, set "   \
+      "those of smallest magnitude to zero, until this fraction of each weight is zero at step "   \
+      "end; they stay zero (default: 0; begin=0, end at three quarters of all steps, every 32nd "  \
+      "part of the steps between)")                                                                \
+    X(TRAIN_PRUNED, "prune-weights", "PATTERN",                                                    \
+      "with --prune: prune the parameters that match this pattern (* and ?); may be repeated "     \
+      "(default: all float32 parameters of two or more extents)")                                  \
     X(TRAIN_CHECKPOINT, "checkpoint", "FILE",                                                      \
       "save the run to this file, so that --resume can continue it")                               \
     X(TRAIN_EVERY, "checkpoint-every", "N", "number of steps between checkpoints (default: 100)")  \
     X(TRAIN_RESUME, "resume", "FILE", "continue from a checkpoint, with bit-identical results")    \
+    X(TRAIN_SAVE, "save-model", "FILE",                                                            \
+      "write the model with its trained parameters as .onnx at the end; weights that it "          \
+      "quantises "                                                                                 \
+      "are stored as integers")                                                                    \
     X(TRAIN_LOG, "log", "FILE", "write the loss and the correct answers of each step as .csv")     \
     X(TRAIN_PARALLEL, "parallel", "data=N,tensor=N,pipeline=N",                                    \
       "division among ranks (mpirun -n N): data, each rank has an equal part of every batch; "     \
@@ -78,6 +97,34 @@ static void train_parse_parallel(cli_train *train, const char *value, struct arg
     train->divided = true;
 }
 
+/* Parses SHARE[:begin=N,end=N,every=N]. */
+static void train_parse_prune(cli_train *train, const char *value, struct argp_state *state) {
+    static const char *const names[] = {"begin", "end", "every"};
+    tn_prune_schedule *prune = &train->prune;
+    uint64_t *const numbers[] = {&prune->begin, &prune->end, &prune->every};
+    size_t length = strcspn(value, ":");
+    char part[64];
+    *prune = (tn_prune_schedule){.pattern_count = prune->pattern_count};
+    snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part - 1),
+             value);
+    prune->share = cli_share(state, "prune", part);
+    if (!(prune->share < 1))
+        cli_misuse(state, "--prune: the fraction must be at least 0 and below 1");
+    for (const char *at = value + length; *at != '\0'; at += length) {
+        size_t i = 0, name = strcspn(++at, "=");
+        length = strcspn(at, ",");
+        while (i < 3 && (strlen(names[i]) != name || strncmp(names[i], at, name) != 0)) i++;
+        if (i == 3 || name >= length)
+            cli_misuse(state, "--prune: '%s' is not begin=N, end=N or every=N", at);
+        snprintf(part, sizeof part, "%.*s", (int)(length - name - 1), at + name + 1);
+        *numbers[i] = i == 0 ? cli_range(state, "prune", part, 0, UINT32_MAX)
+                             : cli_count(state, "prune", part, UINT32_MAX);
+    }
+    if (prune->end > 0 && prune->begin > prune->end)
+        cli_misuse(state, "--prune: begin=%llu is after end=%llu", (unsigned long long)prune->begin,
+                   (unsigned long long)prune->end);
+}
+
 static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     cli_train *train = state->input;
     switch (key) {
@@ -104,6 +151,14 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     case TRAIN_WARMUP:
         train->options.warmup = cli_count(state, "warmup", value, UINT32_MAX);
         return 0;
+    case TRAIN_PRUNE:
+        train_parse_prune(train, value, state);
+        return 0;
+    case TRAIN_PRUNED:
+        if (train->prune.pattern_count == CLI_FREEZE_MAX)
+            cli_misuse(state, "--prune-weights: at most 64 patterns are supported");
+        train->prune_patterns[train->prune.pattern_count++] = value;
+        return 0;
     case TRAIN_CHECKPOINT:
         cli_path_once(state, "--checkpoint", &train->options.checkpoint, value);
         return 0;
@@ -112,6 +167,10 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
         return 0;
     case TRAIN_RESUME:
         train->options.resume = value;
+        return 0;
+    case TRAIN_SAVE:
+        cli_check_folder(state, "--save-model", value);
+        cli_path_once(state, "--save-model", &train->model_path, value);
         return 0;
     case TRAIN_LOG:
         cli_path_once(state, "--log", &train->log_path, value);
@@ -143,6 +202,18 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     }
 }
 
+/* Checks before a long training what would fail at its end. */
+static void train_check_save(const cli_train *train, struct argp_state *state) {
+    struct stat model, to;
+    if (!tn__has_suffix(train->input.path, ".onnx"))
+        cli_misuse(state, "--save-model: only .onnx models can be written, and %s is none",
+                   cli_shown_path(train->input.path));
+    if (stat(train->input.path, &model) == 0 && stat(train->model_path, &to) == 0 &&
+        model.st_dev == to.st_dev && model.st_ino == to.st_ino)
+        cli_misuse(state, "--save-model: %s is the model itself; choose another file",
+                   cli_shown_path(train->model_path));
+}
+
 static error_t train_parse(int key, char *value, struct argp_state *state) {
     cli_train *train = state->input;
     switch (key) {
@@ -158,6 +229,7 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (train->input.path == NULL) cli_misuse(state, "which model?");
         if (train->data_path == NULL) cli_misuse(state, "no training data given; add --data");
+        if (train->model_path != NULL) train_check_save(train, state);
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
             cli_misuse(state,
                        "--optimizer: none cannot train a model; use sgd, momentum, adam or adamw");
@@ -177,7 +249,10 @@ static const char train_doc[] =
     "  tenure train cnn.onnx --data fashion-mnist --epochs 5 --lr 2e-3 --lr-schedule cosine\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --checkpoint run.ck\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --steps 2000 --checkpoint run.ck --resume run.ck\n"
+    "  tenure train pair.onnx --data left=a.npy,right=b.npy --loss output --freeze 'teacher.*'\n"
     "  tenure train lm.onnx --data text:book.txt --batch 16 --steps 500 --weights random:1\n"
+    "  tenure train quantised.onnx --data x.npy,y.npy --steps 1000 --save-model int8.onnx\n"
+    "  tenure train cnn.onnx --data x.npy,y.npy --steps 1000 --prune 90%:begin=100,end=800\n"
     "  tenure train cnn.onnx --data x.npy,y.npy --budget 64MiB --link 4GB/s --online capuchin\n"
     "  mpirun -n 4 tenure train cnn.onnx --data fashion-mnist --batch 64 --parallel data=4\n"
     "  mpirun -n 4 tenure train lm.onnx --data text:book.txt --batch 16 --parallel "
@@ -206,6 +281,7 @@ static tn_status train_model(cli_train *train, tn_error *error) {
     TN_TRY(cli_train_measure(train, error));
     TN_TRY(cli_train_picture(train, error));
     if (train->signal == 0) TN_TRY(cli_train_test(train, error));
+    if (train->signal == 0) TN_TRY(cli_train_save(train, error));
     if (!cli_train_speaks(train)) return TN_OK;
     if (train->signal != 0)
         cli_train_print_stopped(train);

@@ -33,8 +33,8 @@ enum {
 
 #define TRAINING_OPTIONS(X)                                                                        \
     X(TRAINING_LOSS, "loss", "NAME",                                                               \
-      "loss function: cross-entropy, mean-squared, or output for a model whose output is the "     \
-      "loss (default: cross-entropy)")                                                             \
+      "loss function: cross-entropy, mean-squared, or output for a model whose first output is "   \
+      "the loss (output:NAME: another output) (default: cross-entropy)")                           \
     X(TRAINING_OPTIMIZER, "optimizer", "sgd|momentum|adam|adamw",                                  \
       "algorithm that updates the parameters; `estimate` also accepts none (default: adam)")       \
     X(TRAINING_MOMENTUM, "momentum", "SHARE", "momentum of --optimizer momentum (default: 0.9)")   \
@@ -114,7 +114,8 @@ static error_t training_parse(int key, char *value, struct argp_state *state) {
     tn_train_options *options = &training->options;
     switch (key) {
     case TRAINING_LOSS:
-        options->loss = tn_loss_find(value);
+        training->loss_output = strncmp(value, "output:", 7) == 0 ? value + 7 : NULL;
+        options->loss = training->loss_output != NULL ? TN_LOSS_OUTPUT : tn_loss_find(value);
         if (options->loss == TN_LOSS_COUNT)
             (void)CLI_CHOICE(state, "loss", value, "cross-entropy", "mean-squared", "output");
         break;
@@ -189,7 +190,10 @@ static void training_word(const cli_training *training, int key, const char *nam
     const tn_train_options *options = &training->options;
     switch (key) {
     case TRAINING_LOSS:
-        cli_words_add(words, name, "%s", tn_loss_name(options->loss));
+        if (training->loss_output != NULL)
+            cli_words_add(words, name, "output:%s", training->loss_output);
+        else
+            cli_words_add(words, name, "%s", tn_loss_name(options->loss));
         return;
     case TRAINING_OPTIMIZER:
         cli_words_add(words, name, "%s", tn_optimizer_name(options->optimizer));
@@ -248,18 +252,32 @@ const struct argp cli_training_argp = {.options = training_options, .parser = tr
 const struct argp cli_training_fit_argp = {.options = training_fit_options,
                                            .parser = training_parse};
 
-static tn_train_options training_options_of(const cli_training *training) {
-    tn_train_options options = training->options;
-    options.freeze = training->freeze;
-    options.train = training->train;
+/* Finds the output that is the loss. */
+static tn_status training_output(const char *name, const tn_graph *model, uint32_t *output,
+                                 tn_error *error) {
+    const tn_block *block = tn_graph_block(model, 0);
+    for (*output = 0; *output < block->output_count; ++*output)
+        if (strcmp(tn_graph_tensor(model, block->outputs[*output])->name, name) == 0) return TN_OK;
+    TN_FAIL(error, TN_E_INVALID,
+            "the model has no output '%.80s' for --loss; its first output is '%.80s'", name,
+            block->output_count > 0 ? tn_graph_tensor(model, block->outputs[0])->name : "absent");
+}
+
+tn_status cli_training_options(const cli_training *training, const tn_graph *model,
+                               tn_train_options *options, tn_error *error) {
+    *options = training->options;
+    options->freeze = training->freeze;
+    options->train = training->train;
     /* --dtype f32 means the data types of the model */
-    if (options.dtype == TN_FLOAT32) options.dtype = TN_UNDEFINED;
-    return options;
+    if (options->dtype == TN_FLOAT32) options->dtype = TN_UNDEFINED;
+    if (training->loss_output == NULL) return TN_OK;
+    return training_output(training->loss_output, model, &options->output, error);
 }
 
 tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error) {
-    tn_train_options options = training_options_of(training);
+    tn_train_options options;
     tn_graph *made;
+    TN_TRY(cli_training_options(training, *model, &options, error));
     TN_TRY(tn_train_model(*model, &options, &made, error));
     tn_graph_destroy(*model);
     *model = made;
@@ -268,8 +286,9 @@ tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_
 
 tn_status cli_training_make(const cli_training *training, const tn_graph *model, bool rewrite,
                             tn_graph **rewritten, tn_training *made, tn_error *error) {
-    tn_train_options options = training_options_of(training);
+    tn_train_options options;
     tn_rewrite_options before = TN_REWRITE_OPTIONS_INIT;
+    TN_TRY(cli_training_options(training, model, &options, error));
     before.use = TN_REWRITE_TO_TRAIN;
     if (!rewrite) return tn_train(model, &options, made, error);
     TN_TRY(tn_graph_rewrite(model, &before, rewritten, error));

@@ -18,9 +18,10 @@
 typedef struct cli_training {
     tn_train_options options; /* cli_training_make sets its members `freeze` and `train` */
     const char *freeze[CLI_FREEZE_MAX], *train[CLI_FREEZE_MAX];
-    double recompute;     /* limit of the work of recomputation, as a fraction; 0: none */
-    bool recompute_cheap; /* true: recompute all cheap operators; used if `recompute` is 0 */
-    uint32_t given;       /* bits of the options that were given; see cli_training_is_given */
+    const char *loss_output; /* --loss output:NAME: the output that is the loss; NULL: the first */
+    double recompute;        /* limit of the work of recomputation, as a fraction; 0: none */
+    bool recompute_cheap;    /* true: recompute all cheap operators; used if `recompute` is 0 */
+    uint32_t given;          /* bits of the options that were given; see cli_training_is_given */
 } cli_training;
 #define CLI_TRAINING_INIT                                                                          \
     {                                                                                              \
@@ -41,6 +42,10 @@ bool cli_training_apply(cli_training *training, const char *name, const char *va
 struct cli_words;
 void cli_training_words(const cli_training *training, struct cli_words *words);
 
+/* Sets *options to those of the training step of a model. Errors: E_INVALID (no output has the name
+ * of --loss output:NAME). */
+tn_status cli_training_options(const cli_training *training, const tn_graph *model,
+                               tn_train_options *options, tn_error *error);
 /* Replaces the model by a model that has the parameters of its training (tn_train_model). */
 tn_status cli_training_model(const cli_training *training, tn_graph **model, tn_error *error);
 

@@ -39,6 +39,7 @@ struct cli_train {
     cli_training training;
     cli_opened_model opened, naive; /* `naive` is the run that --check compares with */
     const char *data_path, *log_path;
+    const char *model_path; /* --save-model; NULL: the trained model is not written */
     /* value of --online; NULL: no such option, so the budget is met by a plan before the run */
     const char *online_policy;
     bool explain;      /* --explain */
@@ -48,6 +49,9 @@ struct cli_train {
     cli_paths pictures; /* output files for the picture of a step */
     uint64_t batch;
     double rate; /* --lr */
+    /* --prune and --prune-weights */
+    tn_prune_schedule prune;
+    const char *prune_patterns[CLI_FREEZE_MAX];
     bool json;
     cli_ranks at;          /* value of --parallel data=N,...; all numbers are 1 without it */
     bool divided;          /* true if the option --parallel was given */
@@ -66,6 +70,7 @@ struct cli_train {
     int signal;             /* the signal that stopped the training between two updates, or 0 */
     double next_shown;      /* time of cli_clock from which on the status may be shown again */
     tn_trainer_score score; /* score of the model on the test samples */
+    tn_written written;     /* the file of --save-model */
     tn_world_usage begun;   /* messages and bytes that this rank had sent before the run */
     /* [ranks of the world] measurements of all ranks; NULL until the end of the run */
     cli_rank *ranks;
@@ -81,6 +86,8 @@ tn_status cli_train_open(cli_train *train, tn_error *error);
 tn_status cli_train_all(cli_train *train, tn_error *error);
 /* Evaluates the current model on the test samples. */
 tn_status cli_train_test(cli_train *train, tn_error *error);
+/* Writes the model with its trained parameters (--save-model). */
+tn_status cli_train_save(cli_train *train, tn_error *error);
 void cli_train_close(cli_train *train);
 
 /* --- --online (train_online.c) --- */

@@ -169,6 +169,18 @@ static const cli_facts train_spill_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT(COUNT, "tensors", NULL, "tensors with fewer zeros than planned"),
         CLI_FACT(BYTES, "bytes", NULL, "their bytes that went to the host"), CLI_FACTS_END}};
+static const cli_facts train_pruned_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "elements", NULL, "number of elements of the parameters that are pruned"),
+        CLI_FACT(COUNT, "zeros", NULL, "number of those that are zero and stay zero"),
+        CLI_FACT(SHARE, "share", NULL, "the same as a fraction"), CLI_FACTS_END}};
+static const cli_facts train_model_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(BYTES, "bytes", NULL, "bytes of the file"),
+        CLI_FACT(COUNT, "tensors", NULL, "number of parameters that training changed"),
+        CLI_FACT(COUNT, "quantised", NULL, "number of weights that are stored as integers"),
+        CLI_FACT(BYTES, "real_bytes", NULL, "their bytes as real numbers"),
+        CLI_FACT(BYTES, "stored_bytes", NULL, "their bytes as integers"), CLI_FACTS_END}};
 static const cli_facts train_checkpoint_facts = {
     .width = 15,
     .rows = (const cli_fact[]){CLI_FACT(BYTES, "bytes", "checkpoint", "bytes of a checkpoint"),
@@ -201,8 +213,12 @@ const cli_facts cli_train_facts = {
         CLI_FACT(REAL, "test_loss", "on test samples", "loss on the test samples"),
         CLI_FACT_BRIEF(SHARE, "test_accuracy", NULL, ", @ right on test",
                        "fraction of the test samples that were right"),
+        CLI_FACT_OF(OBJECT, "pruned", "with --prune: the parameters as they are pruned now",
+                    &train_pruned_facts),
         CLI_FACT_OF(OBJECT, "checkpoint", "with --checkpoint: the checkpoints",
                     &train_checkpoint_facts),
+        CLI_FACT_OF(OBJECT, "model", "with --save-model: the file that was written",
+                    &train_model_facts),
         CLI_FACT_OF(OBJECT, "online", "with --online: the run within the budget",
                     &cli_train_online_facts),
         CLI_FACT_OF(LIST, "ranks", "with several ranks: each of them", &train_rank_facts),
@@ -357,10 +373,46 @@ static void answer_scores(cli_answer *answer, const cli_train *train) {
     }
     if (train->score.labels == 0) return;
     cli_add_real(answer, "test_loss", train->score.loss);
+    if (!train->score.counts) {
+        cli_add_as(answer, "loss %.6g", train->score.loss);
+        return;
+    }
     cli_add_as(answer, "loss %.4f, %.2f %% right", train->score.loss, 100 * train->score.accuracy);
     cli_add_real(answer, "test_accuracy", train->score.accuracy);
     if (tn_data_is_text(train->data))
         cli_add_line(answer, "", "%.3f bits per byte", train->score.loss / log(2));
+}
+
+static void answer_pruned(cli_answer *answer, const tn_trainer_state *state) {
+    if (state->prunable == 0) return;
+    double share = (double)state->pruned / (double)state->prunable;
+    cli_add_line(answer, "pruned", "%.2f %% of %" PRIu64 " elements are zero", 100 * share,
+                 state->prunable);
+    cli_answer_open(answer, "pruned");
+    cli_add(answer, "elements", state->prunable);
+    cli_add(answer, "zeros", state->pruned);
+    cli_add_real(answer, "share", share);
+    cli_answer_close(answer);
+}
+
+static void answer_model(cli_answer *answer, const cli_train *train) {
+    const tn_written *written = &train->written;
+    char size[TN_SIZE_TEXT_MAX], before[TN_SIZE_TEXT_MAX], after[TN_SIZE_TEXT_MAX];
+    if (train->model_path == NULL) return;
+    cli_add_line(answer, "model", "%s in %s", tn_size_format(written->file_bytes, size),
+                 cli_shown_path(train->model_path));
+    if (written->quantised > 0)
+        cli_add_line(answer, "", "%u weight%s as integers, from %s to %s", written->quantised,
+                     written->quantised == 1 ? "" : "s",
+                     tn_size_format(written->real_bytes, before),
+                     tn_size_format(written->stored_bytes, after));
+    cli_answer_open(answer, "model");
+    cli_add(answer, "bytes", written->file_bytes);
+    cli_add(answer, "tensors", written->tensors);
+    cli_add(answer, "quantised", written->quantised);
+    cli_add(answer, "real_bytes", written->real_bytes);
+    cli_add(answer, "stored_bytes", written->stored_bytes);
+    cli_answer_close(answer);
 }
 
 static void answer_checkpoint(cli_answer *answer, const tn_trainer_state *state) {
@@ -389,7 +441,9 @@ tn_status cli_train_print(const cli_train *train, tn_error *error) {
                  threads == 1 ? "" : "s");
     answer_scores(&answer, train);
     cli_add_brief(&answer, ", %.0f samples/s", answer_speed(state));
+    answer_pruned(&answer, state);
     answer_checkpoint(&answer, state);
+    answer_model(&answer, train);
     cli_train_add_online(&answer, train);
     answer_ranks(&answer, train);
     cli_check_add(&answer, &train->opened);

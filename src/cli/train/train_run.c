@@ -198,12 +198,16 @@ static bool run_step(void *self, const tn_trainer_state *state) {
 
 static tn_status run_trainer(cli_train *train, tn_error *error) {
     tn_trainer_options *options = &train->options;
+    tn_train_options step;
+    TN_TRY(cli_training_options(&train->training, train->input.graph, &step, error));
     options->struct_size = sizeof *options;
     options->context = train->input.import.context;
-    options->train = &train->training.options;
+    options->train = &step; /* read only during the call */
     options->data = train->data;
     options->rate = train->rate > 0 ? train->rate : -1;
     options->seed = train->opened.seed;
+    train->prune.patterns = train->prune_patterns;
+    options->prune = train->prune.share > 0 ? &train->prune : NULL;
     options->step = run_step;
     options->ran = run_trace;
     options->self = train;
@@ -212,7 +216,43 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
     options->online = train->online;
     TN_TRY(tn_trainer_create(train->input.graph, &train->opened.step, train->engine, options,
                              &train->trainer, error));
+    options->train = NULL;
+    options->prune = NULL;
     train->state = tn_trainer_at(train->trainer);
+    return TN_OK;
+}
+
+typedef struct run_filled { /* [inputs that data fills] */
+    tn_tensor_id *ids;
+    tn_tensor *tensors;
+    tn_array *arrays;
+} run_filled;
+
+static tn_status run_fill(const cli_train *train, const tn_graph *graph, const tn_array *inputs,
+                          uint32_t count, const run_filled *filled, tn_error *error) {
+    const tn_training *made = &train->opened.step;
+    const tn_block *block = tn_graph_block(graph, 0);
+    tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
+    tn_batches *batches;
+    tn_array labels = {0};
+    uint32_t at = 0;
+    (void)tn_training_inputs(made, 0, filled->ids);
+    for (uint32_t i = 0, k = 0; i < block->input_count; i++) {
+        if (tn_tensor_is_static(tn_graph_tensor(graph, block->inputs[i]))) continue;
+        if (k < count && block->inputs[i] == filled->ids[k]) filled->arrays[k++] = inputs[at];
+        if (block->inputs[i] == made->labels) labels = inputs[at];
+        at++;
+    }
+    for (uint32_t k = 0; k < count; k++)
+        filled->tensors[k] = *tn_graph_tensor(graph, filled->ids[k]);
+    options.context = train->input.import.context;
+    options.seed = train->opened.seed;
+    options.input_count = count;
+    TN_TRY(tn_batches_create(train->data, filled->tensors,
+                             made->labels != TN_NONE ? tn_graph_tensor(graph, made->labels) : NULL,
+                             &options, &batches, error));
+    tn_batches_fill(batches, 0, filled->arrays, &labels);
+    tn_batches_destroy(batches);
     return TN_OK;
 }
 
@@ -221,25 +261,21 @@ static tn_status run_trainer(cli_train *train, tn_error *error) {
 static tn_status run_samples(void *self, const tn_graph *graph, tn_array *inputs, uint32_t count,
                              tn_error *error) {
     const cli_train *train = self;
+    const tn_context *context = train->input.import.context;
     const tn_training *made = &train->opened.step;
-    const tn_block *block = tn_graph_block(graph, 0);
-    tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
-    tn_batches *batches;
-    tn_array *labels = NULL;
-    uint32_t at = 0;
-    if (made->labels == TN_NONE || count == 0) return TN_OK;
-    for (uint32_t i = 0; i < block->input_count; i++) {
-        if (tn_tensor_is_static(tn_graph_tensor(graph, block->inputs[i]))) continue;
-        if (block->inputs[i] == made->labels) labels = &inputs[at];
-        at++;
-    }
-    options.context = train->input.import.context;
-    options.seed = train->opened.seed;
-    TN_TRY(tn_batches_create(train->data, tn_graph_tensor(graph, block->inputs[0]),
-                             tn_graph_tensor(graph, made->labels), &options, &batches, error));
-    if (labels != NULL) tn_batches_fill(batches, 0, &inputs[0], labels);
-    tn_batches_destroy(batches);
-    return TN_OK;
+    uint32_t inputs_filled = tn_training_inputs(made, 0, NULL);
+    run_filled room;
+    if (inputs_filled == 0 || count == 0) return TN_OK;
+    room.ids = tn__alloc_array(context, inputs_filled, sizeof *room.ids);
+    room.tensors = tn__alloc_array(context, inputs_filled, sizeof *room.tensors);
+    room.arrays = tn__alloc_array(context, inputs_filled, sizeof *room.arrays);
+    bool has = room.ids != NULL && room.tensors != NULL && room.arrays != NULL;
+    tn_status status = has ? run_fill(train, graph, inputs, inputs_filled, &room, error)
+                           : tn__no_memory(error, "inputs");
+    tn__free(context, room.ids, inputs_filled * sizeof *room.ids);
+    tn__free(context, room.tensors, inputs_filled * sizeof *room.tensors);
+    tn__free(context, room.arrays, inputs_filled * sizeof *room.arrays);
+    return status;
 }
 
 static tn_status run_plan(cli_train *train, tn_error *error) {
@@ -318,6 +354,18 @@ tn_status cli_train_all(cli_train *train, tn_error *error) {
     return TN_OK;
 }
 
+/* Returns the trained model, not opened: its parameters are those of the trainer, and all others
+ * come from the sources of the training, which own them. */
+static cli_opened_model run_trained(const cli_train *train, cli_input *input) {
+    return (cli_opened_model){.input = input,
+                              .trained = train->trainer,
+                              .contents = train->opened.contents,
+                              .kept = train->opened.kept,
+                              .weights = train->opened.weights,
+                              .choices = train->opened.choices,
+                              .plain = train->opened.plain};
+}
+
 tn_status cli_train_test(cli_train *train, tn_error *error) {
     if (!tn_trainer_tests(train->trainer)) return TN_OK;
     TN_TRY(tn_trainer_gather(train->trainer, error));
@@ -325,20 +373,25 @@ tn_status cli_train_test(cli_train *train, tn_error *error) {
     cli_input input = train->input;
     /* the rules are for the training step, but the model itself is tested */
     input.rules = (tn_rules){0};
-    cli_opened_model opened = {.input = &input,
-                               .trained = train->trainer,
-                               /* the source of tensors that are not trained */
-                               .contents = train->opened.contents,
-                               .kept = train->opened.kept,
-                               .choices = train->opened.choices,
-                               .plain = train->opened.plain};
+    cli_opened_model opened = run_trained(train, &input);
     cli_train_show_test(train);
     tn_status status = cli_opened_model_plan(&opened, error);
     if (status == TN_OK) status = cli_opened_model_start(&opened, error);
     if (status == TN_OK)
         status =
             tn_trainer_test_on(train->trainer, opened.graph, opened.engine, &train->score, error);
+    opened.weights = NULL; /* the training's */
     cli_opened_model_close(&opened);
     cli_train_show_end(train);
     return status;
+}
+
+tn_status cli_train_save(cli_train *train, tn_error *error) {
+    if (train->model_path == NULL) return TN_OK;
+    TN_TRY(tn_trainer_gather(train->trainer, error));
+    if (!cli_train_speaks(train)) return TN_OK;
+    cli_opened_model opened = run_trained(train, &train->input);
+    const tn_contents_of contents = cli_opened_model_contents(&opened);
+    return tn_model_write(train->input.path, train->input.graph, &contents, train->model_path,
+                          &train->written, error);
 }

@@ -1,5 +1,5 @@
-/* codec.h - the codecs that encode tensors: one file for each codec of TN_CODEC_TABLE, and a table
- * of them (codec.c).
+/* codec.h - the codecs of TN_CODEC_TABLE that encode tensors (bits.c, csr.c, small_float.c), and a
+ * table of them (codec.c).
  *
  * A codec works on 4-byte elements in the order of memory, for a tensor of any shape.
  * tn_codec_bytes gives the size of an encoded form. Threads: any number may encode and decode at

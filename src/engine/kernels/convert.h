@@ -66,16 +66,16 @@ void tn__convert(tn_dtype from_type, const void *from, tn_dtype to_type, void *t
 const void *tn__convert_block(tn_dtype from_type, const void *from, tn_dtype wanted,
                               tn__block_room *room, size_t count);
 
-/* The type in which kernels compute with elements of `dtype`: float32 for 16-bit floats, float64
- * for float64, uint64 for uint64, and int64 for other integers. */
+/* The type in which kernels compute with elements of `dtype`: float32 for float32 and 16-bit
+ * floats, float64 for float64, uint64 for uint64, and int64 for other integers and bool. */
 tn_dtype tn__computed_type(tn_dtype dtype);
 
 /* Fails with E_INVALID unless output 0 has `count` elements of type `dtype`. The check is needed
  * because an extent that the shape rule could not determine may have any value. */
 tn_status tn__call_expect(const tn_kernel_call *call, tn_dtype dtype, uint64_t count);
 
-/* Whether all operands are numeric and have their elements in C order. A function for
- * tn_kernel.accepts. */
+/* Whether output 0 exists, and it and all inputs are numeric and have their elements in C order. A
+ * function for tn_kernel.accepts. */
 bool tn__numeric_accepts(const tn_kernel_setup *setup);
 
 /* --- packed integers with one scale, for kernels that read quantised weights as they are stored
@@ -92,7 +92,7 @@ void tn__packed_expand(const uint8_t *bytes, uint64_t at, uint64_t count, uint32
 /* A row of unsigned 4-bit numbers, divided into blocks that have a scale and a zero point each. */
 typedef struct tn__packed_row {
     const uint8_t *bytes;
-    const float *scales, *zeros; /* [blocks] */
+    const float *scales, *zeros; /* [blocks] scale and zero point of each block */
     /* `blocks`: number of blocks; `block`: numbers in a block, a multiple of 2 * TN__DOT_BYTES */
     uint64_t blocks, block;
 } tn__packed_row;

@@ -8,7 +8,7 @@
  *
  * Choice. oneDNN lists its implementations with the best first, but it lists "gemm" before some
  * that allocate nothing. If it has nothing better, it also offers reference loops ("ref") that are
- * about 200 times slower. These are refused, because our own loops are no slower.
+ * much slower. These are refused, because our own loops are no slower.
  *
  * Threads. OpenMP stores the number of threads per calling thread, so each run sets it. A run holds
  * the library's lock, because two threads may run two engines that share kernels.
@@ -414,8 +414,8 @@ typedef struct dnnl_bound {
 typedef struct dnnl_step {
     struct dnnl_step *next;
     dnnl_primitive_t primitive;
-    dnnl_exec_arg_t *args; /* [count] */
-    dnnl_bound *bound;     /* [count] */
+    dnnl_exec_arg_t *args; /* [count] the memory objects, as oneDNN takes them */
+    dnnl_bound *bound;     /* [count] the same, with the operand or scratch memory of each */
     uint32_t count, room;
     dnnl_memory_t pad; /* scratchpad of the primitive; NULL: it needs none */
 } dnnl_step;

@@ -25,7 +25,7 @@ typedef struct tn__dnnl tn__dnnl;
 
 /* Loads oneDNN and prepares it for `threads` threads (0 means 1). Errors: E_UNSUPPORTED (not
  * installed, or a version that this code does not support; the message names the package to
- * install), E_NO_MEMORY. Cost: some 10 ms at the first call in a process. */
+ * install), E_NO_MEMORY. Cost: that of loading a shared library, at the first call in a process. */
 tn_status tn__dnnl_open(const tn_context *context, uint32_t threads, tn__dnnl **library,
                         tn_error *error);
 void tn__dnnl_close(tn__dnnl *library); /* call it after all states are released; accepts NULL */
@@ -69,10 +69,10 @@ typedef struct tn__dnnl_at {
 #define TN__DNNL_IN(i) ((tn__dnnl_at){TN__DNNL_INPUT, (i), 0})
 #define TN__DNNL_OUT(i) ((tn__dnnl_at){TN__DNNL_OUTPUT, (i), 0})
 
-/* Whether oneDNN kernels can use a tensor: it is float32 or bfloat16, has rank at most 12, no
- * blocked format, and all its extents are known, exact and not 0. False for NULL. This does not
- * guarantee that oneDNN has an implementation for bfloat16 on this machine; if not, another family
- * of kernels is asked. */
+/* Whether oneDNN kernels can use a tensor: it is float32 or bfloat16, has rank at most 12, is no
+ * sequence, has no blocked format, and all its extents are known, exact and not 0. False for NULL.
+ * This does not guarantee that oneDNN has an implementation for bfloat16 on this machine; if not,
+ * another family of kernels is asked. */
 bool tn__dnnl_is_fit(const tn_tensor *tensor);
 /* Whether tn__dnnl_is_fit is true for all inputs and outputs that exist. */
 bool tn__dnnl_all_fit(const tn_kernel_setup *setup);
@@ -123,7 +123,8 @@ typedef struct tn__dnnl_after {
 /* The argument of a step for the tensor tn__dnnl_after.add. */
 #define TN__DNNL_ARG_ADD (DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1)
 /* Reads the activations that a rewrite has fused into an operator of domain "tenure": the attribute
- * `post` and its parameters. Errors: E_UNSUPPORTED (more than TN__DNNL_POST_MAX). */
+ * `post` and its parameters. Errors: E_UNSUPPORTED (more than TN__DNNL_POST_MAX, or lists of
+ * different lengths). */
 tn_status tn__dnnl_after_of(const tn_op *op, tn__dnnl_after *after);
 tn_status tn__dnnl_attr(const tn__dnnl *library, const tn__dnnl_after *after,
                         dnnl_primitive_attr_t *attr);

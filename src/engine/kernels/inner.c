@@ -177,7 +177,7 @@ tn_status tn__inner_prepare(tn_kernel_setup *setup, const tn_op *op, bool apart)
 }
 
 /* Whether the 16-bit operands of an operator can be copied as float32. An operand that the operator
- * changes in place cannot. */
+ * changes in place, or an output that must be a view, cannot. */
 static bool inner_may_widen(const tn_kernel_setup *setup) {
     uint64_t changes = tn__setup_changes(setup);
     bool any = false;

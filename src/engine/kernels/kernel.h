@@ -167,7 +167,8 @@ uint64_t tn__setup_changes(const tn_kernel_setup *setup);
 bool tn__setup_joins(const tn_kernel_setup *setup);
 const tn_value *tn__setup_attr_value(const tn_kernel_setup *setup, const tn_attr *attr);
 const tn_value *tn__call_attr_value(const tn_kernel_call *call, const tn_attr *attr);
-/* Whether the graph has only upper bounds for the extents of this output. */
+/* Whether the graph has only upper bounds for the extents of this output; true if the call has no
+ * graph. */
 bool tn__call_is_bound(const tn_kernel_call *call, uint32_t output);
 
 /* The data of an input if it is known before the run and small enough to be read by kernels; else

@@ -9,10 +9,10 @@ struct tn_kernels {
     tn_context context;
     const tn_graph *graph;
     const tn__prepared **of; /* for each operator: its kernel; NULL: no kernel runs it */
-    uint64_t *workspaces;    /* [operators] */
+    uint64_t *workspaces;    /* [operators] scratch bytes of the kernel */
     /* the operators that are recomputed with another operator type, as a graph of their own */
     tn__repeats again;
-    const tn__prepared **again_of; /* [operators] */
+    const tn__prepared **again_of; /* [operators] kernel for recomputing by another type, or NULL */
     uint64_t *workspaces_again;    /* for each operator: scratch bytes when it is recomputed */
     size_t count;
     tn__kernel_cache *cache; /* the cache that owns the kernels */

@@ -1,8 +1,9 @@
 /* gradient_elementwise.c - gradients of operators that work element by element: sums, arithmetic
  * with broadcasting, functions of one element.
  *
- * Only Relu keeps a tensor: its output, which the next operator usually keeps anyway. It keeps
- * nothing if a maximum pool follows that stores the index of its maximum.
+ * A sum or a reshape keeps nothing. Relu keeps its output, which the next operator usually keeps
+ * anyway; it keeps nothing if a maximum pool follows that stores the index of its maximum. The
+ * sections below describe the tensors that other operators keep.
  */
 #include "graph/gradients/gradients.h"
 
@@ -326,7 +327,7 @@ tn_status tn__gradient_neg(tn_gradient *it) {
     return tn__gradient_op(it, "Neg", TN__LIST(it->given[0]), NULL, 0, &it->found[0]);
 }
 
-/* Gradient of functions that are constant almost everywhere (Round, Sign): the input gets none. */
+/* Gradient of functions that are constant almost everywhere, such as Round: the input gets none. */
 tn_status tn__gradient_flat(tn_gradient *it) {
     (void)it;
     return TN_OK;

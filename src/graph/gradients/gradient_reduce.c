@@ -1,8 +1,8 @@
 /* gradient_reduce.c - gradients of reductions, of Softmax and of normalisations.
  *
- * A sum keeps nothing; Softmax keeps its output; a minimum or maximum keeps its input, to search
- * for it again. Normalisations keep their input: mean and deviation are recomputed row by row,
- * while the row is in the cache anyway.
+ * A sum keeps nothing; Softmax keeps its output; a minimum or maximum keeps its input and output,
+ * to search for the elements that equal it. Normalisations keep their input: mean and deviation are
+ * recomputed row by row, while the row is in the cache anyway.
  */
 #include "graph/gradients/gradients.h"
 

@@ -1,8 +1,8 @@
-/* gradient_train.c - gradients of operators that only training graphs contain: losses, batch
- * normalisation in training, sums over ranks.
+/* gradient_train.c - gradients of losses, of batch normalisation and dropout, of FakeQuantize, and
+ * of operators that are divided among ranks.
  *
- * For the backward pass, a loss keeps the scores, and a normalisation keeps its input and one mean
- * and variance per channel.
+ * For the backward pass, a loss keeps the scores, and a batch normalisation in training keeps its
+ * input and one mean and variance per channel.
  */
 #include "graph/gradients/gradients.h"
 

@@ -29,7 +29,8 @@ TN__GRADIENT(max_unpool);
 TN__GRADIENT(lstm);
 TN__GRADIENT(gru);
 TN__GRADIENT(rnn);
-/* defined in gradient_train.c: gradients of operators of domain "tenure" */
+/* defined in gradient_train.c: gradients of losses, batch normalisation, dropout and
+ * FakeQuantize */
 /* the gradient of SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss */
 TN__GRADIENT(class_loss);
 TN__GRADIENT(cross_entropy);
@@ -55,7 +56,7 @@ TN__GRADIENT(einsum);
 TN__GRADIENT(cast);
 TN__GRADIENT(clip);
 TN__GRADIENT(exp);
-TN__GRADIENT(flat); /* the gradient of Ceil, Floor, Round and Sign */
+TN__GRADIENT(flat); /* for operators such as Round and Sign: the input gets no gradient */
 TN__GRADIENT(log);
 TN__GRADIENT(neg);
 TN__GRADIENT(prelu);
@@ -99,7 +100,7 @@ TN__GRADIENT(gather);
 TN__GRADIENT(gather_elements);
 TN__GRADIENT(gather_nd);
 TN__GRADIENT(pad);
-TN__GRADIENT(resize); /* Upsample */
+TN__GRADIENT(resize); /* the gradient of Resize and Upsample */
 TN__GRADIENT(scatter_elements);
 TN__GRADIENT(scatter_nd);
 TN__GRADIENT(slice);

@@ -24,7 +24,7 @@ typedef struct order_work {
     tn_error *error;
     tn__arena arena;    /* owns all lists except the edges, which grow */
     uint32_t *position; /* [ops] position in the block's list */
-    bool *unsorted;     /* [blocks] */
+    bool *unsorted;     /* [blocks] true: the block is out of order */
     bool any_unsorted;
     order_edge *edges; /* edges of all blocks; collected only if a block is out of order */
     size_t edge_room, edge_count;
@@ -67,8 +67,8 @@ static bool order_is_source(const tn_graph *graph, tn_tensor_id id) {
 }
 
 /* Finds the operator that represents a reader of `id` in the block where `id` is defined. That is
- * `reader` itself, or the control-flow operator around it. TN_NONE if `id` is an output of the
- * block. */
+ * `reader` itself, or the control-flow operator around it; TN_NONE: the reader is the list of
+ * outputs of that block. Errors: E_INVALID (`id` is not in scope, or nothing computes it). */
 static tn_status order_reader(const order_work *work, tn_tensor_id id, tn_block_id block,
                               tn_op_id *reader) {
     const tn_graph *graph = work->graph;

@@ -77,7 +77,8 @@ typedef struct tn__rewrite {
 } tn__rewrite;
 
 /* --- making a draft of a graph and a graph of a draft: rewrite.c --- */
-/* Fills a draft, in which `graph`, `context`, `keep`, `error` and the arena are already set. */
+/* Fills a draft, in which `graph`, `context`, `keep_ids`, `keep_ops`, `error` and the arena are
+ * already set. */
 tn_status tn__draft_begin(tn__draft *draft);
 /* Makes an inferred graph of the draft. */
 tn_status tn__draft_graph(tn__draft *draft, tn_graph **graph);
@@ -99,8 +100,8 @@ static inline bool tn__draft_is(const tn__draft *draft, tn_op_id id, const char 
 static inline bool tn__draft_has(const tn__draft *draft, tn_op_id id, uint32_t flags) {
     return draft->ops[id].rule != NULL && (draft->ops[id].rule->flags & flags) != 0;
 }
-/* Returns the operator that computes input `index` of `id` if it has the given type (NULL: any
- * type); otherwise TN_NONE. */
+/* Returns the operator that computes input `index` of `id` if it is in the main block and has the
+ * given type (NULL: any type); otherwise TN_NONE. */
 tn_op_id tn__draft_producer(const tn__draft *draft, tn_op_id id, uint32_t index, const char *type);
 /* Returns the operator that computes input `index` of `id` if it has the given type (NULL: any
  * type) and a single result, which nothing else reads; otherwise TN_NONE. */
@@ -117,7 +118,8 @@ bool tn__draft_number(const tn__draft *draft, tn_tensor_id id, double *number);
  * `number`; 0 must be exactly 0. */
 bool tn__draft_is_number(const tn__draft *draft, tn_tensor_id id, double number);
 /* The dimension of input 1 of a convolution or product that corresponds to the result's channels;
- * false: it is not static float32, or the operator is another one. */
+ * false: input 1 is not static float32 with exact extents, or the operator is another one, or its
+ * input 1 has no such dimension (groups of a transposed convolution, vectors). */
 bool tn__draft_weights_axis(const tn__draft *draft, tn_op_id id, uint32_t *axis);
 /* Whether the tensor is a static float32 vector of `count` elements with rank 1. */
 bool tn__draft_is_row(const tn__draft *draft, tn_tensor_id id, int64_t count);

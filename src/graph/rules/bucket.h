@@ -19,7 +19,7 @@ static inline uint64_t tn__bucket_bytes(uint64_t count, uint64_t width) {
 }
 
 /* The size of a bucket with `bytes` bytes of tensors and that divides into `parts` equal, aligned
- * parts. */
+ * parts; TN_SIZE_UNKNOWN on overflow. */
 static inline uint64_t tn__bucket_whole(uint64_t bytes, uint64_t parts) {
     uint64_t unit = parts * TN__BUCKET_ALIGNMENT;
     if (bytes > TN_SIZE_UNKNOWN - unit) return TN_SIZE_UNKNOWN;

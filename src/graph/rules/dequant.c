@@ -49,8 +49,9 @@ enum {
     DEQUANT_QUANTISED = 8 /* a QuantizeLinear reads the tensor */
 };
 
-/* Whether the operator computes in 8-bit integers: both operands come from DequantizeLinear, and
- * the result of a convolution is quantised again. */
+/* Whether the operator computes in 8-bit integers: both operands come from DequantizeLinear, the
+ * weights have 8 bits, the data is not static, and the result of a convolution is quantised
+ * again. */
 static bool dequant_is_integer(const tn_graph *graph, const tn_op *op, const uint8_t *how) {
     const tn_tensor *data = dequant_operand(graph, op, 0), *weights = dequant_operand(graph, op, 1);
     bool conv = tn__op_is(op, "Conv");

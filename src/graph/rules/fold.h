@@ -46,11 +46,11 @@ bool tn__list(const tn_infer *infer, uint32_t index, const char *name, const int
               uint32_t *count);
 
 /* The number of elements of a list input (a shape, pads), taken from the shape of the list itself;
- * TN_NONE: not known. */
+ * TN_NONE: not known, or above TN_RANK_MAX. */
 uint32_t tn__list_length(const tn_tensor *tensor);
 
-/* Reads an attribute that holds ONNX's number of an element type. Errors: E_INVALID if there is no
- * such type. */
+/* Reads an attribute that holds ONNX's number of an element type; an absent one is `otherwise`.
+ * Errors: E_INVALID if there is no such type. */
 tn_status tn__attr_dtype(tn_infer *infer, const char *name, tn_dtype otherwise, tn_dtype *dtype);
 
 /* TN_RANK_MAX unknown extents, for outputs of which only the rank is known. */
@@ -80,7 +80,7 @@ int64_t tn__extent(const tn_tensor *tensor, int32_t axis);
 int64_t tn__extent_add(int64_t a, int64_t b);
 int64_t tn__extent_mul(int64_t a, int64_t b);
 int64_t tn__extent_div(int64_t a, int64_t b);
-/* ceil(a / b); TN_DIM_UNKNOWN if the divisor is below 1. */
+/* ceil(a / b); TN_DIM_UNKNOWN if an operand is unknown, a is negative or b is below 1. */
 int64_t tn__extent_div_up(int64_t a, int64_t b);
 /* Returns the first extent if it is known, otherwise the second. */
 static inline int64_t tn__extent_or(int64_t a, int64_t b) { return a != TN_DIM_UNKNOWN ? a : b; }

@@ -20,13 +20,13 @@ typedef struct tn__window {
 
 /* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode for `spatial` dimensions. If
  * kernel_shape is absent, `kernel` gives the extents (of a convolution's weights); NULL: the
- * attribute is required. Errors: E_INVALID (lists of another length, strides or kernels below
- * 1). */
+ * attribute is required. Errors: E_INVALID (more than TN__WINDOW_MAX dimensions, a required
+ * attribute that is missing, lists of another length, strides, dilations or kernels below 1). */
 tn_status tn__window_read(tn_infer *infer, uint32_t spatial, const int64_t *kernel,
                           tn__window *window);
 
 /* Computes the extents of the result of sliding the window over `input`; unknown extents stay
- * unknown. Errors: E_INVALID if a window does not fit. */
+ * unknown. Errors: E_INVALID if a window does not fit, or numbers are too large. */
 tn_status tn__window_slide(tn_infer *infer, const tn__window *window, const int64_t *input,
                            int64_t *output);
 

@@ -312,7 +312,7 @@ typedef struct classes_choice {
     tn__cuts *it;
     /* number, from 1, of the chosen class that cuts the tensor or operator; 0: none */
     uint32_t *of_tensor, *of_op;
-    bool *taken; /* [classes] */
+    bool *taken; /* [classes] true: the class is chosen */
 } classes_choice;
 
 /* Lists the chosen classes that conflict with this one, each once, at most `most` of them. Returns

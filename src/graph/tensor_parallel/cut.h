@@ -41,8 +41,8 @@ typedef struct tn__cut_use { /* one use of a tensor as an operand of an operator
 
 /* A class of cuts: cuts of several tensors that must be applied together. */
 typedef struct tn__class {
-    tn_tensor_id *tensors; /* [count] */
-    tn__cut *cuts;         /* [count] */
+    tn_tensor_id *tensors; /* [count] the tensors that are cut */
+    tn__cut *cuts;         /* [count] the cut of each of them */
     uint32_t count;
     tn_op_id *ops; /* [op_count] the operators that work on parts */
     uint32_t op_count;
@@ -78,7 +78,9 @@ typedef struct tn__cuts {
     tn__cut *strips;  /* [tensors of graph] sequence-parallel cuts; blocks 0: the tensor is whole */
     bool *stripped;   /* [operators of graph] true: the operator works on sequence-parallel cuts */
     uint64_t between; /* bytes of the tensors that have sequence-parallel cuts, before cutting */
-    uint64_t parameters; /* bytes of all trained parameters, and of the cut ones, before cutting */
+    /* before cutting: `parameters`: bytes of all trained parameters; `cut`: bytes of those of them
+     * that are cut */
+    uint64_t parameters;
     uint64_t cut;
     /* why the largest uncut part stays whole; NULL: it is too small for a message */
     const char *whole;

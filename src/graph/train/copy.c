@@ -180,8 +180,9 @@ static tn_status copy_dropout(tn__train *it, const tn_op *op, tn_op_id id, doubl
                         it->options.dropout_bits ? 2 : 1, attrs, 3 + cut);
 }
 
-/* Whether a pool keeps a map of the indices of maxima. It does if no other operator needs the
- * pool's input, so that the input can be freed, and the map is small. */
+/* Whether a pool keeps a map of the indices of maxima. It does if gradients flow through it, no
+ * other operator needs the pool's input, so that the input can be freed, and the map is small;
+ * never with the option keep_pool_inputs. */
 static bool copy_maps_pool(const tn__train *it, const tn_op *op) {
     uint32_t count;
     const int64_t *kernel = tn__attr_ints(op, "kernel_shape", &count);
@@ -285,7 +286,8 @@ static tn_status copy_op(tn__train *it, tn_op_id id) {
     return tn__train_lowers(it) ? tn__train_lower_after(it, id, &made) : TN_OK;
 }
 
-/* Assigns tensors that the operator makes, or that are added with it, to the operator's part. */
+/* Copies an operator, and assigns the tensors that it makes, or that are added with it, to the
+ * operator's part of the pipeline. */
 static tn_status copy_home(tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     const tn_home *home = &it->op_homes[id];

@@ -138,13 +138,13 @@ typedef struct tn__train {
     /* [parts][once] for each pipeline part: the gradients of tensors that all micro-batches share,
      * summed within the part; TN_NONE: none yet */
     tn_tensor_id *partial;
-    tn_round *round_list; /* [rounds] */
+    tn_round *round_list; /* [rounds] labels, loss and correct predictions of each micro-batch */
 } tn__train;
 
 /* parameters.c: whether a tensor is a parameter of the model. */
 bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id);
-/* Chooses the parameters to train. Errors: E_INVALID (a pattern that matches no parameter, nothing
- * to train). */
+/* Chooses the parameters to train. Errors: E_INVALID (no such output, a pattern that matches no
+ * parameter, nothing to train). */
 tn_status tn__train_choose(tn__train *it);
 /* Whether gradients may flow to an operand: it has a floating type, and the rule gives it a
  * gradient. */
@@ -165,12 +165,12 @@ tn_status tn__train_lower_after(tn__train *it, tn_op_id id, const tn_op *made);
 /* Whether the gradient of a cast of a parameter can serve as the gradient of the parameter: no
  * other gradient is added to it, and updates can read 16 bits. */
 bool tn__train_ends_low(const tn__train *it, const tn_op *op);
-/* inline.c: replaces the model if it has an If with a known branch, or a DequantizeLinear of a
- * QuantizeLinear. */
+/* inline.c: replaces the model if it has an If with a known branch, or, for training, a
+ * DequantizeLinear of a QuantizeLinear. */
 tn_status tn__train_inline(tn__train *it);
 /* tensor_parallel.c. tn__train_cut replaces the model by a rank's part of it. Errors: those of
- * tn__cuts_graph, E_UNSUPPORTED (an option that does not work with parts). tn__train_parts reports
- * the parts at the end. */
+ * tn__cuts_graph, E_INVALID (sequence_parallel without tensor_ranks), E_UNSUPPORTED (an option that
+ * does not work with parts). tn__train_parts reports the parts at the end. */
 tn_status tn__train_cut(tn__train *it);
 tn_status tn__train_parts(tn__train *it);
 void tn__parts_destroy(const tn_context *context, struct tn_parts *parts);
@@ -261,11 +261,12 @@ tn_status tn__train_backward(tn__train *it, tn_tensor_id seed);
 /* mixed.c: repeats casts in the backward pass. It is called after that pass was added, with the
  * main block in the order of the step. */
 tn_status tn__train_recompute(tn__train *it);
-/* update.c: adds the inputs for learning rate and step number; completes the gradient of one
- * parameter; adds the parameter's update. */
+/* update.c: tn__train_inputs adds the inputs for learning rate and step number, tn__train_complete
+ * completes the gradient of one parameter, tn__train_update adds the parameter's update. */
 tn_status tn__train_inputs(tn__train *it);
-/* buckets.c: called when the gradient of one parameter, or every gradient, is complete. If updates
- * run at once, the parameter is updated when its bucket is complete. */
+/* buckets.c: tn__train_arrived is called when the gradient of one parameter is complete,
+ * tn__train_arrived_all when all gradients are. If updates run at once, a parameter is updated when
+ * its bucket is complete. */
 tn_status tn__train_arrived(tn__train *it, uint32_t parameter);
 tn_status tn__train_arrived_all(tn__train *it);
 tn_status tn__train_complete(tn__train *it, uint32_t parameter);
@@ -274,7 +275,8 @@ tn_status tn__train_update(tn__train *it, uint32_t parameter);
 tn_status tn__train_complete_shard(tn__train *it, uint32_t shard);
 tn_status tn__train_update_shard(tn__train *it, uint32_t shard);
 /* buckets.c: tn__train_shards returns whether a rank keeps only parts of the training state;
- * tn__train_shard_check checks the options. Errors: E_INVALID, E_UNSUPPORTED. */
+ * tn__train_shard_check checks the options. Errors: E_INVALID, E_UNSUPPORTED, E_UNKNOWN (a `shard`
+ * that is no tn_shard). */
 bool tn__train_shards(const tn__train *it);
 tn_status tn__train_shard_check(const tn__train *it);
 /* Makes parameters views of their shards, at the end, before all other operators in the list. */

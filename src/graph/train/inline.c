@@ -102,7 +102,7 @@ static tn_block_id inline_target(const tn_graph *graph, tn_block_id block) {
     return target != TN_NONE ? target : 0;
 }
 
-/* Gives the outputs of the branch the names of the outputs of the If. */
+/* Adds for each output of the If an Identity that computes it from the output of the branch. */
 static tn_status inline_outputs(tn__train *it, const tn_op *op, tn_block_id taken,
                                 tn_block_id where) {
     const tn_block *branch = tn_graph_block(it->model, taken);

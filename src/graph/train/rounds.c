@@ -60,8 +60,8 @@ static tn_status rounds_check(const tn__train *it) {
 
 /* --- tensors that all micro-batches share --- */
 
-/* Whether the operator has the same inputs in all micro-batches, so that it computes equal
- * results. */
+/* Whether the operator computes equal results in all micro-batches: micro-batches share its results
+ * already, or all of its inputs, and it draws no random numbers. */
 static bool rounds_repeats(const tn__train *it, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->model, id);
     bool any = false, all = true, folded = op->output_count > 0;

@@ -282,7 +282,8 @@ static bool stages_is_bound(const tn__train *it, tn_tensor_id id) {
 }
 
 /* Whether an operator gives the same result on all ranks: its inputs are the same on all of them,
- * or it combines the data of all ranks. */
+ * and it neither draws random numbers nor depends on the rank; or it combines the data of all
+ * ranks. */
 static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const uint32_t one = TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_WHOLE;

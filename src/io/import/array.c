@@ -31,9 +31,9 @@ void tn_array_release(tn_array *array, const tn_context *given) {
  * elements. Versions differ in the width of the length (2 bytes in version 1, then 4) and in the
  * encoding of field names, which a plain array does not have.
  *
- * Little-endian numbers and bools are read in both orders; Fortran order is converted. For anything
- * else the error says what to do in numpy. A file with bytes left over is an error too: it holds
- * several arrays, or a wrong shape.
+ * Little-endian numbers and bools are read, in C order or in Fortran order, which is converted to C
+ * order. For anything else the error says what to do in numpy. A file with bytes left over is an
+ * error too: it holds several arrays, or a wrong shape.
  *
  * Source: numpy's documentation of numpy.lib.format.
  */

@@ -87,7 +87,8 @@ bool tn__import_is_parameter(tn_importer *importer, const char *name);
 
 /* tensor_data.c: finds `size` bytes of an external file, which stays mapped until the contents are
  * closed. *found is set to false if data of such files is generated instead. Errors: E_IO (no such
- * file, or it is too short). */
+ * file, it is too short, or the model is in memory and has no folder), E_OUTSIDE (it does not stay
+ * beneath the folder of the model), E_INVALID (a zero byte in its path). */
 tn_status tn__contents_external(tn_contents *contents, tn__span location, uint64_t offset,
                                 uint64_t size, tn__span *bytes, bool *found, tn_error *error);
 /* tn_contents_open for a file in memory, which must stay valid. External files cannot be read. */

@@ -180,7 +180,8 @@ static tn_status weights_path(tn__weights_reader *it, const char *named_by, cons
     return status == TN_OK ? TN_OK : tn__where(it->error, status, "%s", path);
 }
 
-/* Opens a file of weights that an index file names. */
+/* Opens a further file of weights: one that an index file names, or one of several numbered
+ * files. */
 static tn_status weights_part(void *self, const char *file) {
     const weights_parts *parts = self;
     tn__weights_reader reader = *parts->it;

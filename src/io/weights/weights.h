@@ -64,7 +64,7 @@ tn_status tn__safetensors_index(tn__weights_reader *it,
                                 tn_status (*part)(void *self, const char *file), void *self);
 
 /* Adds a tensor, in which all fields except the name are set. The name, of `length` bytes, is
- * copied. Errors: E_INVALID if the name exists already. */
+ * copied. Errors: E_INVALID if the name exists already, or there are too many tensors. */
 tn_status tn__weights_add(tn__weights_reader *it, const char *name, size_t length,
                           const tn_weight *tensor);
 /* Computes the number of elements of `shape`; returns false if it overflows or an extent is

@@ -213,8 +213,10 @@ struct tn__evict {
     uint32_t *dead;
     size_t dead_room;
     uint32_t dead_count;
-    bool has_dead;    /* since the list was last examined, a storage became dead or left the list */
-    bool has_evicted; /* a storage with outside references has been evicted before */
+    bool has_dead; /* since the list was last examined, a storage became dead or left the list */
+    /* whether a storage with outside references was evicted, or would have been if dead values were
+     * not kept */
+    bool is_short;
     uint64_t dead_next; /* value of ops_run at which the list is examined in any case */
 
     uint64_t *run_at; /* scratch for the operator that runs now: offsets of operands and results */
@@ -391,8 +393,9 @@ void tn__dead_unlist(tn__evict *e, uint32_t storage);
  * it) */
 void tn__dead_came(tn__evict *e, uint32_t storage);
 /* Evicts dead values (values without outside references that cannot be recomputed) if that saves
- * bytes; with `last`, all that can be evicted. False if none was evicted. */
-bool tn__dead_let_go(tn__evict *e, bool last);
+ * bytes; with `last`, all that can be evicted. `missing`: the bytes that a request lacks. False if
+ * none was evicted. */
+bool tn__dead_let_go(tn__evict *e, uint64_t missing, bool last);
 
 /* --- lower_bound.c --- */
 

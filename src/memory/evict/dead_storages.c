@@ -8,12 +8,14 @@
  * released. A dead value is *tied* as long as a dropped result with outside references needs it, or
  * an operator in preparation does.
  *
- * As long as no value with outside references was ever evicted, dead values are evicted first. So a
- * budget that suffices without any eviction suffices here too, and nothing is recomputed. Later,
- * dead values are evicted if the results that must stay because of that have at most as many bytes;
- * this is tried for all dead values together, then for one alone. Keeping such dead values would
- * use at least as many bytes from then on, under any policy. If nothing else can be evicted, all
- * dead values that can be evicted are.
+ * As long as evicting values without outside references sufficed for every request, dead values are
+ * evicted first. So a budget that suffices without any eviction suffices here too, and nothing is
+ * recomputed. The first request for which that does not suffice shows that the budget is smaller
+ * (is_short). From then on, dead values are evicted if the results that must stay because of that
+ * have at most as many bytes; this is tried for all dead values together, then for one alone.
+ * Keeping such dead values would use at least as many bytes from then on, under any policy. A dead
+ * value of 9 MB from which four of 25 MB were made is kept, so that those four can be evicted. If
+ * nothing else can be evicted, all dead values that can be evicted are.
  *
  * Cost: O(dead values) per attempt, since they are listed; O(operators and operands) if there are
  * any. Values below a hundredth of the budget are ignored while others can be evicted. An attempt
@@ -170,9 +172,22 @@ static bool dead_try(tn__evict *e, bool any, uint64_t least) {
     return pays;
 }
 
-bool tn__dead_let_go(tn__evict *e, bool last) {
-    bool any = last || !e->has_evicted;
+/* Returns the bytes of resident values without outside references that can be evicted. */
+static uint64_t dead_loose(const tn__evict *e) {
+    uint64_t bytes = 0;
+    for (uint32_t s = 0; s < e->storage_count; s++) {
+        const tn__evict_storage *storage = &e->storages[s];
+        if (storage->state == TN__RESIDENT && storage->outside == 0 && storage->locks == 0 &&
+            !storage->is_pinned && !storage->is_vacant)
+            bytes = tn__add_sat(bytes, storage->size);
+    }
+    return bytes;
+}
+
+bool tn__dead_let_go(tn__evict *e, uint64_t missing, bool last) {
     if (e->options.exact || e->has_doomed) return false;
+    if (!e->is_short && dead_any(e, 0)) e->is_short = dead_loose(e) < missing;
+    bool any = last || !e->is_short;
     if (!any && !e->has_dead && e->ops_run < e->dead_next) return false;
     bool done = dead_try(e, any, any ? 0 : dead_least(e));
     e->has_dead = done;

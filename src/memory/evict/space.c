@@ -77,7 +77,7 @@ void tn__space_leave(tn__evict *e, uint32_t storage, tn__evict_state state) {
 void tn__space_evict(tn__evict *e, uint32_t storage) {
     tn__evict_storage *record = &e->storages[storage];
     tn_assert(record->stuck == 0 || (record->outside == 0 && record->uses == 0));
-    e->has_evicted = e->has_evicted || record->outside > 0;
+    e->is_short = e->is_short || record->outside > 0;
     tn__space_leave(e, storage, TN__DROPPED);
     record->drops++;
     e->counts.drop_count++;
@@ -224,9 +224,13 @@ static uint32_t space_least_of_sample(tn__evict *e, uint64_t small) {
     return best;
 }
 
+static uint64_t space_free(const tn__evict *e) {
+    if (e->options.addresses) return e->free_bytes;
+    return e->counts.bytes < e->options.budget ? e->options.budget - e->counts.bytes : 0;
+}
+
 static bool space_would_do(const tn__evict *e, uint64_t bytes) {
-    uint64_t free = e->options.addresses ? e->free_bytes : e->options.budget - e->counts.bytes;
-    return tn__add_sat(free, e->candidate_bytes) >= bytes;
+    return tn__add_sat(space_free(e), e->candidate_bytes) >= bytes;
 }
 
 /* Chooses a candidate to evict. Storages below 1 % of the mean size free few bytes and cost a
@@ -252,9 +256,10 @@ static uint32_t space_choose(tn__evict *e, uint64_t bytes) {
     return found;
 }
 
-static bool space_let_go(tn__evict *e, bool last) {
+static bool space_let_go(tn__evict *e, uint64_t bytes, bool last) {
     double since = tn__search_begin(e);
-    bool done = tn__dead_let_go(e, last);
+    uint64_t free = space_free(e);
+    bool done = tn__dead_let_go(e, bytes > free ? bytes - free : 0, last);
     tn__search_end(e, since);
     return done;
 }
@@ -309,9 +314,9 @@ static tn_status space_exhausted(tn__evict *e, uint64_t bytes, bool is_hole, tn_
 
 tn_status tn__space_room(tn__evict *e, uint64_t bytes, tn_error *error) {
     while (bytes > e->options.budget || e->counts.bytes > e->options.budget - bytes) {
-        if (space_let_go(e, false)) continue;
+        if (space_let_go(e, bytes, false)) continue;
         uint32_t storage = space_choose(e, bytes);
-        if (storage == TN__NONE && space_let_go(e, true)) continue;
+        if (storage == TN__NONE && space_let_go(e, bytes, true)) continue;
         if (storage == TN__NONE) return space_exhausted(e, bytes, false, error);
         TN_TRY(tn__space_give_up(e, storage, error));
     }
@@ -379,7 +384,7 @@ static tn_status space_stuck(tn__evict *e, space_wish *wish, bool is_hole, tn_er
         return TN_OK;
     }
     wish->is_compact = false;
-    if (tn__make_give_up(e) || space_let_go(e, true)) return TN_OK;
+    if (tn__make_give_up(e) || space_let_go(e, wish->size, true)) return TN_OK;
     return space_exhausted(e, wish->size, is_hole, error);
 }
 
@@ -415,7 +420,7 @@ static tn_status space_step(tn__evict *e, space_wish *wish, tn_error *error) {
     bool is_hole = e->free_bytes >= wish->size, is_done;
     e->counts.hole_count += is_hole && !wish->was_hole;
     wish->was_hole = wish->was_hole || is_hole;
-    if (space_let_go(e, false)) return TN_OK;
+    if (space_let_go(e, wish->size, false)) return TN_OK;
     if (e->policy->features & TN__POLICY_MOVES) {
         TN_TRY(space_in_stretch(e, wish, is_hole, &is_done, error));
         if (is_done) return TN_OK;

@@ -43,7 +43,7 @@ typedef struct buffers_state {
     /* [ranges] for a root: list of all members of its buffer, including those that are no longer
      * live */
     uint32_t *all;
-    uint32_t *all_next; /* [ranges] */
+    uint32_t *all_next; /* [ranges] next member in the list `all`, RANGE_NONE at the end */
     uint32_t *size;     /* [ranges] for a root: number of members of its buffer */
     /* [ranges] last step at which an operator writes into the source of this alias; 0: no operator
      * does */
@@ -326,7 +326,8 @@ tn_status tn__buffers_assign(liveness_state *liveness) {
  *
  * A large rigid buffer is harder to place than small ones, so the arena may grow nevertheless.
  *
- * Cost: O(inputs^2 + members) per concatenation; buffers with many members are left alone.
+ * Cost: for each pair of inputs in two buffers, the product of the numbers of members of these
+ * buffers; buffers with many members are left alone.
  * Source: memory-efficient DenseNet (Pleiss et al., 2017) shares concatenations by hand.
  */
 

@@ -10,7 +10,7 @@
  *
  * The address range is cut at each begin and end of a live range. A bit set marks where a section
  * with one holder begins. A live range replaces the sections that it covers and leaves at most one
- * more, so all visits together cost O(live ranges).
+ * more, so all visits together meet O(live ranges) sections.
  */
 #include "program/liveness/liveness.h"
 #include "program/program.h"
@@ -329,8 +329,8 @@ void tn_dependencies_release(tn_dependency *list) { free(list); }
  * without a path between them overlap (TN_PARALLEL_SAFE). That problem has the same buffers with
  * more conflicts, so its layouts are valid for the serial problem, too.
  *
- * Cost: that of tn_plan_dependencies; if there are dependencies, also that of a plan by the planner
- * `fast`.
+ * Cost: that of tn_plan_dependencies; if there are dependencies, also that of tn_occupancy_create
+ * and of a plan by the planner `fast`.
  */
 
 #define LOOSEN_BODIES 4096u /* limit of buffers; with more, the search would take too long */

@@ -8,8 +8,9 @@
  * and its outputs are there when its own APPLY is done. Inputs are put in order, and outputs are
  * fetched in order.
  *
- * If a program has streams (BY_STREAMS), only its streams and signals define the order. They
- * imply all of the edges above; the verifier refuses other programs.
+ * With TN__BY_STREAMS, only the streams and signals of the program define the order, and
+ * instructions that block the caller stay in order. In a program that the verifier accepts, this
+ * implies all of the edges above.
  *
  * Chains: an instruction joins the chain of an instruction that it waits for, if that one is
  * still the end of its chain. Otherwise it joins any chain with an end that is known to come
@@ -47,7 +48,7 @@ typedef struct happens_maker {
     /* [steps] first step of the outermost control flow around the step; outside control flow, the
      * step itself */
     uint32_t *entry;
-    uint32_t *definer; /* [tensors] the step of the tensor's newest definition, or NONE */
+    uint32_t *definer; /* [tensors] the step of the tensor's newest definition, or HAPPENS_NONE */
     /* [tensors] list of the steps that have read the tensor since its newest definition */
     uint32_t *user;
     /* [tensors] number of the memory in which the tensor lies: at first its own; for a view, that
@@ -57,14 +58,14 @@ typedef struct happens_maker {
      * steps that have read it since */
     uint32_t *writer, *reader;
     uint32_t home_count, home_room;
-    uint32_t ordered; /* newest instruction with effects other than its outputs, or NONE */
+    uint32_t ordered; /* newest instruction with effects other than its outputs, or HAPPENS_NONE */
     happens_edge *edges;
     happens_touch *touches;
     size_t edge_count, edge_room, touch_count, touch_room;
     /* [steps + 1] index of the first edge that ends at each step; valid after the edges are
      * sorted */
     uint32_t *first;
-    uint32_t *length; /* [chains] */
+    uint32_t *length; /* [chains] number of steps in each chain so far */
     size_t length_room;
     size_t numbers, most; /* number of clock entries stored so far, and their limit */
 } happens_maker;

@@ -1,4 +1,5 @@
-/* happens.h - the partial order of the instructions of a program with concurrent streams. */
+/* happens.h - the partial order of the instructions of a program: which instructions are over when
+ * another one starts. */
 #ifndef TN_PROGRAM_HAPPENS_H
 #define TN_PROGRAM_HAPPENS_H
 
@@ -9,7 +10,7 @@
 typedef struct tn__happens {
     const tn_context *context;
     uint32_t count, chain_count;
-    uint32_t *chain, *index; /* [count] */
+    uint32_t *chain, *index; /* [count] the chain of each instruction, and its place in the chain */
     uint32_t *width;  /* [count] number of chains when the clock of this instruction was made */
     uint32_t **clock; /* [count][width] the clocks; chains that were opened later count as 0 */
     /* [count] the APPLY that ends the control flow around the instruction, or the instruction
@@ -19,8 +20,11 @@ typedef struct tn__happens {
 } tn__happens;
 
 typedef enum tn__happens_by {
-    TN__BY_GRAPH,  /* only instructions that access common data are ordered */
-    TN__BY_STREAMS /* in addition, the instructions of each stream are ordered */
+    /* instructions are ordered only by the data and effects that they have in common, whatever
+     * their streams are */
+    TN__BY_GRAPH,
+    /* the instructions of each stream are ordered, and a wait comes after its signal */
+    TN__BY_STREAMS
 } tn__happens_by;
 
 /* tn__happens_create returns E_UNSUPPORTED if the clocks need more than `most` numbers of four

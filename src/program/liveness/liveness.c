@@ -21,11 +21,11 @@
  *
  *     Scan  as Loop, and its inputs are read one slice per iteration.
  *
- * The rules for .tflite are the same. IF, CALL and CALL_ONCE run a region once; their arguments are
- * copied to the formal inputs of the region when it begins. WHILE has two regions, body and
- * condition. Its outputs carry the values that pass between these regions, so they are live from
- * the first step of the first region to `own`. The inputs of all of these operators are live to
- * `own`.
+ * The rules for .tflite are the same. IF, CALL and similar operators run a region once; their
+ * arguments are copied to the formal inputs of the region when it begins. WHILE has two regions,
+ * body and condition. Its outputs carry the values that pass between these regions, so they are
+ * live from the first step of the first region to `own`. The inputs of all of these operators are
+ * live to `own`.
  *
  * Cost: O(instructions + operands), times the depth of nested loops.
  */
@@ -532,7 +532,7 @@ typedef struct intervals_state {
     /* [steps] first step of the same chain, from this one on, that defines a live range; or
      * RANGE_NONE */
     uint32_t *from;
-    uint32_t *last; /* [ranges] */
+    uint32_t *last; /* [ranges] end of the interval that replaces each live range */
 } intervals_state;
 
 static bool intervals_make(intervals_state *state, uint8_t **defines) {

@@ -39,7 +39,9 @@ typedef struct live_range {
     uint64_t delta;  /* distance of the live range from the start of its buffer */
     uint64_t lo, hi; /* range of bytes that the live range keeps alive in its buffer */
     tn_share share;
-    uint32_t taken; /* the live range whose bytes this one overwrites in place, or RANGE_NONE */
+    /* the live range with which this one shares bytes: the one that it views or overwrites in
+     * place, or the first input that lies in this concatenation; RANGE_NONE: it shares no bytes */
+    uint32_t taken;
 } live_range;
 
 /* All steps that need a live range, as one linked list per live range. */
@@ -93,7 +95,8 @@ struct tn_occupancy {
     live_range *found; /* [found_room] the live ranges in the order of their definition */
     size_t found_room;
     range_uses uses;
-    range_window *windows; /* [count] */
+    /* [count] the bytes that each live range keeps of its buffer, sorted as range_window says */
+    range_window *windows;
     tn_memory_summary summary;
 };
 

@@ -10,7 +10,7 @@
  */
 #include "program/program.h"
 
-/* limit of the states that the complete search for one order may visit: about 0.1 s */
+/* limit of the states that the complete search for one order may visit */
 #define CHOOSE_STATES 100000u
 
 typedef struct choose_candidate {

@@ -94,8 +94,8 @@ void tn__order_step(tn__order_walk *walk, uint32_t node);
 /* undoes the last step, which ran `node` */
 void tn__order_undo(tn__order_walk *walk, uint32_t node);
 
-/* Walks through an order and returns the largest cost (live bytes) of a step; writes the cost of
- * each step into costs[count] unless it is NULL. */
+/* Walks through an order and returns the largest cost (live bytes) of a step, or model->floor if
+ * that is larger; writes the cost of each step into costs[count] unless it is NULL. */
 uint64_t tn__order_costs(tn__order_walk *walk, const uint32_t *order, uint64_t *costs);
 /* Moves each step of an order forward as far as possible, if it frees at least the bytes that it
  * makes and costs at most `limit` there. The largest cost of a step does not rise above the larger
@@ -116,8 +116,8 @@ bool tn__order_segments(tn__order_walk *walk, uint32_t *order, uint64_t work);
 
 /* Computes the minimum of cost(p | D) over all sets D that may run before p: a lower bound of every
  * order's peak. `inside` ([count]) receives a set D with that cost: the smallest or the largest
- * one. Cost: a maximum flow over nodes, items and operands. Returns false if memory or `*work` runs
- * out. */
+ * one. Cost: a maximum flow over nodes, items and operands, and one more for each input that the
+ * node's output may overwrite. Returns false if memory or `*work` runs out. */
 bool tn__order_cut(const tn__order_model *model, uint32_t node, bool largest, uint8_t *inside,
                    uint64_t *bound, uint64_t *work);
 
@@ -135,7 +135,8 @@ typedef struct tn__order_result {
 tn_status tn__order_exact(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
                           uint64_t limit, uint64_t work, tn_error *error);
 /* Beam search: keeps the best `width` states per step, all below the peak of `order`. A better
- * order replaces order[]. The search ends after `work` visited steps. */
+ * order replaces order[]. The search ends after `work` visited steps, or when it has stored too
+ * many states. */
 tn_status tn__order_beam(tn__order_walk *walk, uint32_t *order, tn__order_result *result,
                          uint32_t width, uint64_t work, tn_error *error);
 /* The average number of nodes that are ready at a step of this order: a measure of the graph's

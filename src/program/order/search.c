@@ -19,7 +19,8 @@
 #include "program/order/order.h"
 #include "base/heap.h"
 
-#define SEARCH_STATES_MAX 1000000u /* limit for the states of a beam search: about 100 MB */
+/* limit for the states of a beam search, which bounds its memory */
+#define SEARCH_STATES_MAX 1000000u
 
 typedef struct order_state {
     uint64_t hash[2];

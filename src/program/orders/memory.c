@@ -10,7 +10,7 @@
  *            set moves to the front. The value of the cut is a lower bound, too. This is repeated
  *            while the steps above the bound get fewer or lower; a fixed number of moves may make
  *            the order worse in between.
- *   beam     if a gap is left, a beam search keeps the best few hundred states per step.
+ *   beam     if a gap is left, a beam search keeps the best states of each step.
  *   exact    a complete search for orders below the best peak so far visits up to a limit of
  *            states.
  *
@@ -30,7 +30,8 @@
 #define MEMORY_BYTES_MAX (UINT64_MAX / 8)
 /* number of moves (of the nodes of a cut) in a row that may bring no improvement */
 #define MEMORY_PATIENCE 20u
-#define MEMORY_CUTS 64u /* number of cuts that are computed to raise the bound if a gap is left */
+/* limit of the cuts that are computed to raise the bound if a gap is left */
+#define MEMORY_CUTS 64u
 #define MEMORY_LOOKS 10000000u    /* number of steps that each search may visit */
 #define MEMORY_BEAM 2000u         /* maximum number of states per step of a beam */
 #define MEMORY_BEAMS 4u           /* number of beams that run one after the other */
@@ -42,7 +43,7 @@ typedef struct memory_state {
     uint64_t state_limit; /* limit of the states that the complete search may visit */
     /* true: among orders with the best peak, one with low memory at other steps is preferred */
     bool lean;
-    uint32_t *best, *order, *spare; /* [nodes] */
+    uint32_t *best, *order, *spare; /* [nodes] the best order, the current one, working memory */
     uint8_t *inside;
     uint64_t *costs;
     uint64_t peak, bound; /* peak of the best order, and the lower bound of all orders */
@@ -184,7 +185,7 @@ static void memory_raise_more(memory_state *memory) {
 
 /* --- the search --- */
 
-/* Improves a starting order by moving steps forward and back, and offers it as the best. */
+/* Offers a starting order as the best, and improves it by the moves of memory_descend. */
 static void memory_start(memory_state *memory) {
     memory_offer(memory);
     memory_descend(memory);
@@ -233,8 +234,8 @@ static tn_status memory_exact(memory_state *memory, uint64_t share, tn_error *er
     return TN_OK;
 }
 
-/* Tries to prove or improve the best order by beam and complete search, as far as the work limit
- * allows. */
+/* Tries to prove or improve the best order: by a complete search with a tenth of its limits, then
+ * by beam search, then by a complete search with all of them. */
 static tn_status memory_close(memory_state *memory, tn_error *error) {
     TN_TRY(memory_exact(memory, 10, error));
     TN_TRY(memory_beam(memory, error));

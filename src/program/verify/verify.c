@@ -1,12 +1,14 @@
 /* verify.c - checks that a program can run and that it computes the outputs of its graph.
  *
- * It makes four passes, and each may rely on those before it. The first checks the operands of
+ * It makes several passes, and each may rely on those before it. The first checks the operands of
  * every instruction against the table of opcodes (here). The second checks that control flow is
  * nested. The third derives from streams and signals which instructions are over when an
- * instruction starts. The fourth walks the list and tracks which tensors exist, with which
- * contents, on the device, in the host pool and encoded.
+ * instruction starts. The next checks the order of messages and collectives (verify_ranks.c). The
+ * last walks the list and tracks which tensors exist, with which contents, on the device, in the
+ * host pool and encoded (verify_walk.c).
  *
- * Cost: O(n + operands) for a program of one stream; with s streams and w waits, s w more.
+ * Cost: O(n + operands) for a program of one stream; with s streams and w waits, s w more; with m
+ * messages and collectives, m log m more.
  */
 #include "graph/op.h"
 #include "program/verify/verify.h"

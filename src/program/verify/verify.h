@@ -25,10 +25,11 @@ typedef struct verify_state {
 
     /* verify.c */
     uint32_t *region_at; /* [steps] the innermost region around the step, or VERIFY_NONE */
-    uint32_t *around;    /* [regions] the innermost region around the region */
-    uint32_t *own;       /* [regions] the APPLY of the operator to which the region belongs */
-    uint32_t *of_op;     /* [operators] first region of the operator */
-    uint32_t *next;      /* [regions] next region of the same operator */
+    /* [regions] the innermost region around the region, or VERIFY_NONE; not set if it is empty */
+    uint32_t *around;
+    uint32_t *own;   /* [regions] the APPLY of the operator to which the region belongs */
+    uint32_t *of_op; /* [operators] first region of the operator, or VERIFY_NONE */
+    uint32_t *next;  /* [regions] next region of the same operator, or VERIFY_NONE */
     /* [sorted_count] regions that have instructions, sorted by first step, outer regions before
      * inner ones */
     uint32_t *sorted;
@@ -42,7 +43,7 @@ typedef struct verify_state {
     /* [steps] the step that gives the signal for which this step waits, or VERIFY_NONE */
     uint32_t *waited;
     uint32_t stream_count;
-    /* the following field is used only by verify_walk.c */
+    /* the following field is set by verify_walk.c and read by verify_ranks.c */
     /* [steps] for a GATHER of a tensor of which only one part is on this rank: the number of parts;
      * otherwise 0 */
     uint32_t *brings;

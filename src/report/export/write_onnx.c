@@ -17,89 +17,10 @@
 #include "graph/attr.h"
 #include "graph/op.h"
 #include "io/import/onnx/onnx_reader.h"
+#include "io/import/onnx/proto.h"
 #include "report/export/export.h"
 
 #include <stdio.h>
-
-/* --- protobuf fields -------------------------------------------------------------------------- */
-
-/* Functions that write protobuf, and functions that iterate over the fields of a message so that
- * they can be copied. The importer has read the whole file before, so the fields are well formed;
- * bounds are checked nevertheless. Cost: O(bytes). */
-
-typedef struct proto_field {
-    uint32_t number, wire;
-    uint64_t value;  /* value of a field that is a varint */
-    tn__span inside; /* contents of a field that is bytes */
-    tn__span raw;    /* all bytes of the field, including its tag */
-} proto_field;
-
-enum { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2, PROTO_FIXED32 = 5 };
-
-static bool proto_read_varint(const uint8_t **at, const uint8_t *end, uint64_t *value) {
-    *value = 0;
-    for (uint32_t shift = 0; shift < 64 && *at < end; shift += 7) {
-        uint8_t byte = *(*at)++;
-        *value |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) return true;
-    }
-    return false;
-}
-
-/* Reads the next field and removes it from *left. Returns false at the end of the message; *bad is
- * then true if the message is not valid. */
-static bool proto_next(tn__span *left, proto_field *field, bool *bad) {
-    const uint8_t *start = left->bytes, *at = start, *end = start + left->size;
-    uint64_t tag, size = 0;
-    if (at == end) return false;
-    *bad = true;
-    if (!proto_read_varint(&at, end, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX) return false;
-    *field = (proto_field){.number = (uint32_t)(tag >> 3), .wire = (uint32_t)(tag & 7)};
-    if (field->wire == PROTO_VARINT) {
-        if (!proto_read_varint(&at, end, &field->value)) return false;
-    } else if (field->wire == PROTO_BYTES) {
-        if (!proto_read_varint(&at, end, &size)) return false;
-    } else {
-        if (field->wire != PROTO_FIXED32 && field->wire != PROTO_FIXED64) return false;
-        size = field->wire == PROTO_FIXED32 ? 4 : 8;
-    }
-    if (size > (uint64_t)(end - at)) return false;
-    field->inside = (tn__span){at, (size_t)size};
-    at += size;
-    field->raw = (tn__span){start, (size_t)(at - start)};
-    *left = (tn__span){at, (size_t)(end - at)};
-    *bad = false;
-    return true;
-}
-
-static void proto_put_varint(tn__text *to, uint64_t value) {
-    uint8_t bytes[10];
-    size_t size = 0;
-    do {
-        bytes[size++] = (uint8_t)((value & 0x7F) | (value > 0x7F ? 0x80 : 0));
-        value >>= 7;
-    } while (value > 0);
-    tn__text_add(to, (const char *)bytes, size);
-}
-
-static void proto_varint(tn__text *to, uint32_t number, uint64_t value) {
-    proto_put_varint(to, (uint64_t)number << 3 | PROTO_VARINT);
-    proto_put_varint(to, value);
-}
-
-static void proto_bytes(tn__text *to, uint32_t number, const void *bytes, size_t size) {
-    proto_put_varint(to, (uint64_t)number << 3 | PROTO_BYTES);
-    proto_put_varint(to, size);
-    if (size > 0) tn__text_add(to, bytes, size);
-}
-
-static void proto_string(tn__text *to, uint32_t number, const char *text) {
-    proto_bytes(to, number, text, strlen(text));
-}
-
-static void proto_copy(tn__text *to, tn__span raw) {
-    tn__text_add(to, (const char *)raw.bytes, raw.size);
-}
 
 /* --- the state of the new file ---------------------------------------------------------------- */
 
@@ -165,12 +86,12 @@ static void onnx_put_ints(tn__text *to, const char *name, const int64_t *ints, u
                           bool list) {
     tn__text attr;
     tn__text_init(&attr, to->context);
-    proto_string(&attr, ONNX_ATTR_NAME, name);
+    tn__proto_string(&attr, ONNX_ATTR_NAME, name);
     for (uint32_t i = 0; i < count; i++)
-        proto_varint(&attr, list ? ONNX_ATTR_INTS : ONNX_ATTR_I, (uint64_t)ints[i]);
+        tn__proto_varint(&attr, list ? ONNX_ATTR_INTS : ONNX_ATTR_I, (uint64_t)ints[i]);
     /* the attribute type is INTS (7) for a list and INT (2) for a number */
-    proto_varint(&attr, ONNX_ATTR_TYPE, list ? 7 : 2);
-    proto_bytes(to, ONNX_NODE_ATTRIBUTE, attr.data, attr.size);
+    tn__proto_varint(&attr, ONNX_ATTR_TYPE, list ? 7 : 2);
+    tn__proto_bytes(to, ONNX_NODE_ATTRIBUTE, attr.data, attr.size);
     to->failed = to->failed || attr.failed;
     tn__text_release(&attr);
 }
@@ -182,10 +103,10 @@ static void onnx_put_attr(tn__text *to, const tn_attr *attr) {
     }
     tn__text text; /* the only string attribute is auto_pad, with the value NOTSET */
     tn__text_init(&text, to->context);
-    proto_string(&text, ONNX_ATTR_NAME, attr->name);
-    proto_string(&text, ONNX_ATTR_S, attr->strings[0]);
-    proto_varint(&text, ONNX_ATTR_TYPE, 3);
-    proto_bytes(to, ONNX_NODE_ATTRIBUTE, text.data, text.size);
+    tn__proto_string(&text, ONNX_ATTR_NAME, attr->name);
+    tn__proto_string(&text, ONNX_ATTR_S, attr->strings[0]);
+    tn__proto_varint(&text, ONNX_ATTR_TYPE, 3);
+    tn__proto_bytes(to, ONNX_NODE_ATTRIBUTE, text.data, text.size);
     to->failed = to->failed || text.failed;
     tn__text_release(&text);
 }
@@ -201,16 +122,16 @@ static tn_status onnx_constant(onnx_image *image, tn__text *graph, const char *n
         char byte = (char)(uint8_t)((uint64_t)ints[i / 8] >> (8 * (i % 8)));
         tn__text_add(&raw, &byte, 1);
     }
-    proto_varint(&tensor, ONNX_TENSOR_DIMS, count);
-    proto_varint(&tensor, ONNX_TENSOR_TYPE, 7); /* INT64 */
-    proto_bytes(&tensor, ONNX_TENSOR_RAW, raw.data, raw.size);
-    proto_string(&attr, ONNX_ATTR_NAME, "value");
-    proto_bytes(&attr, ONNX_ATTR_T, tensor.data, tensor.size);
-    proto_varint(&attr, ONNX_ATTR_TYPE, 4); /* TENSOR */
-    proto_string(&node, ONNX_NODE_OUTPUT, name);
-    proto_string(&node, ONNX_NODE_TYPE, "Constant");
-    proto_bytes(&node, ONNX_NODE_ATTRIBUTE, attr.data, attr.size);
-    proto_bytes(graph, ONNX_GRAPH_NODE, node.data, node.size);
+    tn__proto_varint(&tensor, ONNX_TENSOR_DIMS, count);
+    tn__proto_varint(&tensor, ONNX_TENSOR_TYPE, 7); /* INT64 */
+    tn__proto_bytes(&tensor, ONNX_TENSOR_RAW, raw.data, raw.size);
+    tn__proto_string(&attr, ONNX_ATTR_NAME, "value");
+    tn__proto_bytes(&attr, ONNX_ATTR_T, tensor.data, tensor.size);
+    tn__proto_varint(&attr, ONNX_ATTR_TYPE, 4); /* TENSOR */
+    tn__proto_string(&node, ONNX_NODE_OUTPUT, name);
+    tn__proto_string(&node, ONNX_NODE_TYPE, "Constant");
+    tn__proto_bytes(&node, ONNX_NODE_ATTRIBUTE, attr.data, attr.size);
+    tn__proto_bytes(graph, ONNX_GRAPH_NODE, node.data, node.size);
     for (uint32_t i = 0; i < 4; i++) {
         failed = failed || all[i]->failed;
         tn__text_release(all[i]);
@@ -224,13 +145,13 @@ static tn_status onnx_operands(onnx_image *image, const tn_op *op, tn__text *nod
     for (uint32_t i = 0; i < op->input_count; i++) {
         const char *name;
         TN_TRY(onnx_name(image, op->inputs[i], &name));
-        proto_string(node, ONNX_NODE_INPUT, name);
+        tn__proto_string(node, ONNX_NODE_INPUT, name);
     }
     for (uint32_t k = 0; k < op->output_count; k++) {
         const char *name;
         TN_TRY(onnx_name(image, op->outputs[k], &name));
-        proto_string(node, ONNX_NODE_OUTPUT, name);
-        if (k == 0) proto_string(node, ONNX_NODE_NAME, name);
+        tn__proto_string(node, ONNX_NODE_OUTPUT, name);
+        if (k == 0) tn__proto_string(node, ONNX_NODE_NAME, name);
     }
     return TN_OK;
 }
@@ -243,7 +164,7 @@ static tn_status onnx_slice_inputs(onnx_image *image, const tn_op *op, tn__text 
     const char *x, *y;
     TN_TRY(onnx_name(image, op->inputs[0], &x));
     TN_TRY(onnx_name(image, op->outputs[0], &y));
-    proto_string(node, ONNX_NODE_INPUT, x);
+    tn__proto_string(node, ONNX_NODE_INPUT, x);
     for (uint32_t i = 0; i < 3; i++) {
         char name[260];
         uint32_t count, existing = TN__NAMES_NONE;
@@ -255,10 +176,10 @@ static tn_status onnx_slice_inputs(onnx_image *image, const tn_op *op, tn__text 
         if (existing != TN__NAMES_NONE)
             TN_FAIL(image->error, TN_E_UNSUPPORTED, "a tensor is called '%.150s' already", name);
         TN_TRY(onnx_constant(image, graph, name, ints, count));
-        proto_string(node, ONNX_NODE_INPUT, name);
+        tn__proto_string(node, ONNX_NODE_INPUT, name);
     }
-    proto_string(node, ONNX_NODE_OUTPUT, y);
-    proto_string(node, ONNX_NODE_NAME, y);
+    tn__proto_string(node, ONNX_NODE_OUTPUT, y);
+    tn__proto_string(node, ONNX_NODE_NAME, y);
     return TN_OK;
 }
 
@@ -271,7 +192,7 @@ static tn_status onnx_put_slice(onnx_image *image, const tn_op *op, tn__text *gr
         TN_TRY(onnx_operands(image, op, node));
         for (uint32_t i = 0; i < 3; i++) onnx_put_attr(node, tn__attr(op, lists[i]));
     }
-    proto_string(node, ONNX_NODE_TYPE, "Slice");
+    tn__proto_string(node, ONNX_NODE_TYPE, "Slice");
     return TN_OK;
 }
 
@@ -290,10 +211,10 @@ static const tn_attr *onnx_changed(const tn_op *part, const tn_op *whole, const 
 }
 
 static bool onnx_is_changed(const tn_op *part, const tn_op *whole, tn__span attr) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
     char name[64];
-    while (proto_next(&attr, &field, &bad))
+    while (tn__proto_next(&attr, &field, &bad))
         if (field.number == ONNX_ATTR_NAME && field.inside.size < sizeof name) {
             memcpy(name, field.inside.bytes, field.inside.size);
             name[field.inside.size] = '\0';
@@ -306,19 +227,19 @@ static tn_status onnx_put_part(onnx_image *image, const tn_op *op, tn_op_id sour
                                tn__text *node) {
     const tn_op *whole = tn_graph_op(image->split->whole, source);
     tn__span left = image->nodes[source];
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
     if (left.bytes == NULL)
         TN_FAIL(image->error, TN_E_UNSUPPORTED, "operator '%.80s' stands inside of a function",
                 whole->name);
     TN_TRY(onnx_operands(image, op, node));
-    while (proto_next(&left, &field, &bad)) {
+    while (tn__proto_next(&left, &field, &bad)) {
         bool ours = field.number == ONNX_NODE_INPUT || field.number == ONNX_NODE_OUTPUT ||
                     field.number == ONNX_NODE_NAME;
         if (ours ||
             (field.number == ONNX_NODE_ATTRIBUTE && onnx_is_changed(op, whole, field.inside)))
             continue;
-        proto_copy(node, field.raw);
+        tn__proto_copy(node, field.raw);
     }
     for (uint32_t i = 0; i < op->attr_count; i++)
         if (onnx_changed(op, whole, op->attrs[i].name) != NULL) onnx_put_attr(node, &op->attrs[i]);
@@ -359,9 +280,9 @@ static tn_status onnx_put_new(onnx_image *image, tn_op_id id, tn__text *graph) {
             status = tn__fail(image->error, TN_E_UNSUPPORTED, "Concat of opset %lld",
                               (long long)image->opset);
         onnx_put_attr(&node, tn__attr(op, "axis"));
-        proto_string(&node, ONNX_NODE_TYPE, "Concat");
+        tn__proto_string(&node, ONNX_NODE_TYPE, "Concat");
     }
-    if (status == TN_OK) proto_bytes(graph, ONNX_GRAPH_NODE, node.data, node.size);
+    if (status == TN_OK) tn__proto_bytes(graph, ONNX_GRAPH_NODE, node.data, node.size);
     if (status == TN_OK && (node.failed || graph->failed)) status = onnx_no_memory(image);
     tn__text_release(&node);
     return status;
@@ -382,9 +303,9 @@ static tn_status onnx_put_region(onnx_image *image, tn_op_id last, tn__text *gra
 /* Returns the operator of split->whole that a node of the file stands for. It is found by the first
  * output of the node that has a name. */
 static tn_op_id onnx_op_of(const onnx_image *image, tn__span node) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
-    while (proto_next(&node, &field, &bad))
+    while (tn__proto_next(&node, &field, &bad))
         if (field.number == ONNX_NODE_OUTPUT && field.inside.size > 0)
             return tn__names_find(&image->makers, (const char *)field.inside.bytes,
                                   field.inside.size);
@@ -392,18 +313,18 @@ static tn_op_id onnx_op_of(const onnx_image *image, tn__span node) {
 }
 
 static bool onnx_is_type(tn__span node, const char *type) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
-    while (proto_next(&node, &field, &bad))
+    while (tn__proto_next(&node, &field, &bad))
         if (field.number == ONNX_NODE_TYPE) return tn__span_is(field.inside, type);
     return false;
 }
 
 /* Finds the nodes of all operators that run in parts. */
 static tn_status onnx_find_nodes(onnx_image *image, tn__span graph) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
-    while (proto_next(&graph, &field, &bad)) {
+    while (tn__proto_next(&graph, &field, &bad)) {
         if (field.number != ONNX_GRAPH_NODE) continue;
         tn_op_id op = onnx_op_of(image, field.inside);
         if (op == TN__NAMES_NONE || image->stays[op]) continue;
@@ -419,9 +340,9 @@ static tn_status onnx_find_nodes(onnx_image *image, tn__span graph) {
 
 /* Returns whether a ValueInfo message describes a tensor that does not exist in the split graph. */
 static bool onnx_is_gone(const onnx_image *image, tn__span info) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
-    while (proto_next(&info, &field, &bad)) {
+    while (tn__proto_next(&info, &field, &bad)) {
         if (field.number != ONNX_INFO_NAME) continue;
         uint32_t op =
             tn__names_find(&image->makers, (const char *)field.inside.bytes, field.inside.size);
@@ -431,9 +352,9 @@ static bool onnx_is_gone(const onnx_image *image, tn__span info) {
 }
 
 static bool onnx_dim_is_open(tn__span dim) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
-    while (proto_next(&dim, &field, &bad))
+    while (tn__proto_next(&dim, &field, &bad))
         if (field.number == ONNX_DIM_VALUE) return (int64_t)field.value < 0;
     return true;
 }
@@ -448,22 +369,22 @@ typedef struct onnx_nest {
 
 static void onnx_put_nested(const onnx_nest *nest, tn__span from, const tn_tensor *tensor,
                             tn__text *to) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
     uint32_t axis = 0;
-    while (proto_next(&from, &field, &bad)) {
+    while (tn__proto_next(&from, &field, &bad)) {
         bool dim = field.number == nest->field && nest->inner == NULL;
         bool open = dim && axis < tensor->rank && onnx_dim_is_open(field.inside);
         if (field.number != nest->field || (dim && !open)) {
-            proto_copy(to, field.raw);
+            tn__proto_copy(to, field.raw);
         } else {
             tn__text inside;
             tn__text_init(&inside, to->context);
             if (dim)
-                proto_varint(&inside, ONNX_DIM_VALUE, (uint64_t)tensor->shape[axis]);
+                tn__proto_varint(&inside, ONNX_DIM_VALUE, (uint64_t)tensor->shape[axis]);
             else
                 onnx_put_nested(nest->inner, field.inside, tensor, &inside);
-            proto_bytes(to, field.number, inside.data, inside.size);
+            tn__proto_bytes(to, field.number, inside.data, inside.size);
             to->failed = to->failed || inside.failed;
             tn__text_release(&inside);
         }
@@ -473,7 +394,7 @@ static void onnx_put_nested(const onnx_nest *nest, tn__span from, const tn_tenso
 
 /* Writes the description of an input, an output or an inner tensor. Symbols in its shape are
  * replaced by numbers. */
-static void onnx_put_info(const onnx_image *image, const proto_field *info, tn__text *graph) {
+static void onnx_put_info(const onnx_image *image, const tn__proto_field *info, tn__text *graph) {
     static const onnx_nest dims = {ONNX_SHAPE_DIM, NULL};
     static const onnx_nest shape = {ONNX_TENSOR_TYPE_SHAPE, &dims};
     static const onnx_nest tensor_type = {ONNX_TYPE_TENSOR, &shape};
@@ -481,9 +402,9 @@ static void onnx_put_info(const onnx_image *image, const proto_field *info, tn__
     const tn_tensor *tensor = NULL;
     tn__span left = info->inside;
     tn__text text;
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
-    while (proto_next(&left, &field, &bad) && tensor == NULL) {
+    while (tn__proto_next(&left, &field, &bad) && tensor == NULL) {
         if (field.number != ONNX_INFO_NAME) continue;
         uint32_t id =
             tn__names_find(&image->taken, (const char *)field.inside.bytes, field.inside.size);
@@ -491,21 +412,21 @@ static void onnx_put_info(const onnx_image *image, const proto_field *info, tn__
             tensor = tn_graph_tensor(image->split->whole, id);
     }
     if (tensor == NULL || tensor->block != 0 || !tn__shape_known(tensor)) {
-        proto_copy(graph, info->raw);
+        tn__proto_copy(graph, info->raw);
         return;
     }
     tn__text_init(&text, &image->context);
     onnx_put_nested(&type, info->inside, tensor, &text);
-    proto_bytes(graph, info->number, text.data, text.size);
+    tn__proto_bytes(graph, info->number, text.data, text.size);
     graph->failed = graph->failed || text.failed;
     tn__text_release(&text);
 }
 
 static tn_status onnx_put_graph(onnx_image *image, tn__span from, tn__text *graph) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
     TN_TRY(onnx_find_nodes(image, from));
-    while (proto_next(&from, &field, &bad)) {
+    while (tn__proto_next(&from, &field, &bad)) {
         tn_op_id op =
             field.number == ONNX_GRAPH_NODE ? onnx_op_of(image, field.inside) : TN__NAMES_NONE;
         bool inner = field.number == ONNX_GRAPH_VALUE_INFO;
@@ -515,7 +436,7 @@ static tn_status onnx_put_graph(onnx_image *image, tn__span from, tn__text *grap
                  (inner && !onnx_is_gone(image, field.inside)))
             onnx_put_info(image, &field, graph);
         else if (!inner)
-            proto_copy(graph, field.raw);
+            tn__proto_copy(graph, field.raw);
     }
     if (bad) return onnx_bad(image);
     return graph->failed ? onnx_no_memory(image) : TN_OK;
@@ -551,10 +472,10 @@ static tn_status onnx_begin(onnx_image *image) {
 }
 
 static void onnx_read_opset(onnx_image *image, tn__span opset) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false, own = true;
     int64_t version = 0;
-    while (proto_next(&opset, &field, &bad)) {
+    while (tn__proto_next(&opset, &field, &bad)) {
         if (field.number == ONNX_OPSET_DOMAIN)
             own = field.inside.size == 0 || tn__span_is(field.inside, "ai.onnx");
         if (field.number == ONNX_OPSET_VERSION) version = (int64_t)field.value;
@@ -563,21 +484,21 @@ static void onnx_read_opset(onnx_image *image, tn__span opset) {
 }
 
 static tn_status onnx_put_model(onnx_image *image, tn__span file, tn__text *to) {
-    proto_field field;
+    tn__proto_field field;
     bool bad = false;
     tn__span left = file;
-    while (proto_next(&left, &field, &bad))
+    while (tn__proto_next(&left, &field, &bad))
         if (field.number == ONNX_MODEL_OPSET) onnx_read_opset(image, field.inside);
     TN_TRY(onnx_begin(image));
-    for (left = file; proto_next(&left, &field, &bad);) {
+    for (left = file; tn__proto_next(&left, &field, &bad);) {
         if (field.number != ONNX_MODEL_GRAPH) {
-            proto_copy(to, field.raw);
+            tn__proto_copy(to, field.raw);
             continue;
         }
         tn__text graph;
         tn__text_init(&graph, &image->context);
         tn_status status = onnx_put_graph(image, field.inside, &graph);
-        if (status == TN_OK) proto_bytes(to, ONNX_MODEL_GRAPH, graph.data, graph.size);
+        if (status == TN_OK) tn__proto_bytes(to, ONNX_MODEL_GRAPH, graph.data, graph.size);
         tn__text_release(&graph);
         TN_TRY(status);
     }

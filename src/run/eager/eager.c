@@ -250,6 +250,7 @@ static bool eager_has_contents(const tn_attr *attr) {
 
 /* Checks the structures that the caller has passed, without looking at tensors. */
 static tn_status eager_check(const tn_eager_call *call, tn_error *error) {
+    if (call->output_count == 0) TN_FAIL(error, TN_E_INVALID, "an operator without outputs");
     bool is_onnx = call->domain == NULL || call->domain[0] == '\0';
     if (is_onnx && call->version > EAGER_ONNX_NEWEST)
         TN_FAIL(error, TN_E_UNSUPPORTED,
@@ -271,13 +272,34 @@ static tn_status eager_check(const tn_eager_call *call, tn_error *error) {
     return TN_OK;
 }
 
+/* Stores the names of the outputs of a call; names[k] is "" if output k has no name. */
+static tn_status eager_names(tn_eager *eager, const tn_eager_call *call, const char **names,
+                             tn_error *error) {
+    for (uint32_t k = 0; k < call->output_count; k++) {
+        names[k] = eager_name(eager, call->names != NULL ? call->names[k] : NULL);
+        if (names[k] == NULL) return tn__no_memory(error, "a name");
+    }
+    return TN_OK;
+}
+
+/* Gives an output its name, also in the recording and in the messages of the eviction core. */
+static void eager_name_output(tn_eager *eager, tn__eager_item_id id, const char *name) {
+    if (id == TN_NONE || name[0] == '\0') return;
+    tn__eager_item *item = &eager->items[id];
+    item->name = name;
+    if (item->recorded != TN_NONE) eager->record.values[item->recorded].name = name;
+    if (item->tensor != TN_NONE) tn__eager_memory_label(eager, item->tensor, name);
+}
+
 static tn_status eager_apply(tn_eager *eager, const tn_eager_call *call, tn__eager_item_id *outputs,
                              tn_error *error) {
+    const char *names[TN__OPERANDS_MOST];
     tn__eager_item_id inputs[TN__OPERANDS_MOST];
     tn__cached_op *cached;
     uint64_t wanted = 0;
     TN_TRY(eager_inputs(eager, call, inputs, error));
     TN_TRY(eager_check(call, error));
+    TN_TRY(eager_names(eager, call, names, error));
     tn__ask ask = {.type = call->type,
                    .domain = call->domain != NULL ? call->domain : "",
                    .version = call->version,
@@ -289,6 +311,8 @@ static tn_status eager_apply(tn_eager *eager, const tn_eager_call *call, tn__eag
     if (eager->tape.on) TN_TRY(tn__tape_prepare(eager, cached, inputs, &wanted, error));
     TN_TRY(tn__apply(eager, cached, inputs, outputs, error));
     if (wanted != 0) tn__tape_add(eager, cached, inputs, outputs, wanted);
+    for (uint32_t k = 0; k < call->output_count; k++)
+        eager_name_output(eager, outputs[k], names[k]);
     return TN_OK;
 }
 

@@ -200,6 +200,8 @@ static inline bool tn__eager_item_is_fixed(const tn__eager_item *item) {
 
 tn_status tn__eager_memory_open(tn_eager *eager, tn_error *error);
 void tn__eager_memory_close(tn_eager *eager);
+/* Stores the name that messages use for a tensor. `label` must live as long as the interpreter. */
+void tn__eager_memory_label(tn_eager *eager, uint32_t tensor, const char *label);
 /* Puts data of the caller into the arena; it is copied when the function returns. `bytes` NULL:
  * zeros. `fixed`: the tensor gets a fixed address and is never evicted. */
 tn_status tn__eager_memory_put(tn_eager *eager, const void *bytes, uint64_t size, bool fixed,

@@ -306,13 +306,8 @@ void tn__eager_memory_close(tn_eager *eager) {
 
 /* --- functions that the commands call --- */
 
-/* Stores a name for messages, and records the operator or value with the largest need of memory. */
-static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
+void tn__eager_memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     tn__eager_memory *memory = &eager->memory;
-    if (tn__evict_least_of(memory->core)->bytes > memory->least.bytes) {
-        memory->least = *tn__evict_least_of(memory->core);
-        memory->least.name = label;
-    }
     size_t room = memory->label_room;
     if (!tn__reserve(&eager->context, &memory->labels, &memory->label_room, (size_t)tensor + 1,
                      sizeof *memory->labels))
@@ -322,6 +317,16 @@ static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
     if (memory->label_room > room)
         memset(memory->labels + room, 0, (memory->label_room - room) * sizeof *memory->labels);
     memory->labels[tensor] = label;
+}
+
+/* Stores a name for messages, and records the operator or value with the largest need of memory. */
+static void memory_label(tn_eager *eager, uint32_t tensor, const char *label) {
+    tn__eager_memory *memory = &eager->memory;
+    if (tn__evict_least_of(memory->core)->bytes > memory->least.bytes) {
+        memory->least = *tn__evict_least_of(memory->core);
+        memory->least.name = label;
+    }
+    tn__eager_memory_label(eager, tensor, label);
 }
 
 static tn_status memory_fill(tn__eager_memory *memory, const void *bytes, uint64_t size,

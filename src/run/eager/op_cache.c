@@ -259,6 +259,17 @@ static bool op_cache_known(const tn__cached_op *it) {
     return it->changes == 0 && !it->random;
 }
 
+#define OP_CACHE_UNKNOWN                                                                           \
+    "the shape of its result is not known; if it follows from the contents of an input, put this " \
+    "as a constant"
+
+static bool op_cache_is_unknown(const tn_tensor *tensor) {
+    bool is_unknown = tensor->rank == TN_RANK_UNKNOWN || tensor->dtype == TN_UNDEFINED;
+    for (uint32_t d = 0; d < tensor->rank && !is_unknown; d++)
+        is_unknown = tensor->shape[d] == TN_DIM_UNKNOWN;
+    return is_unknown;
+}
+
 static tn_status op_cache_results(tn__op_cache *cache, tn__cached_op *it, tn_error *error) {
     tn__result *results = tn__arena_array(&cache->arena, it->output_count, sizeof *results);
     bool known = op_cache_known(it);
@@ -272,6 +283,10 @@ static tn_status op_cache_results(tn__op_cache *cache, tn__cached_op *it, tn_err
             return op_cache_refuse(it, error,
                                    "extents of its outputs depend on contents of its inputs; where "
                                    "these are few and known, put them as constants");
+        if (op_cache_is_unknown(tensor)) {
+            tn__fail(error, TN_E_INVALID, OP_CACHE_UNKNOWN);
+            return tn__where(error, TN_E_INVALID, "operator %.60s", it->op->type);
+        }
         results[k].known = known;
         if (known)
             TN_TRY(tn__types_of_tensor(cache->types, tensor, &results[k].type, error));
@@ -438,8 +453,7 @@ static tn_status op_cache_graph(tn__op_cache *cache, tn__cached_op *it, const tn
                      "there is no operator '%.60s' in domain '%.60s'; see `tenure list operators`",
                      ask->type, ask->domain);
         else
-            tn__fail(error, TN_E_INVALID,
-                     "shapes that follow from contents of an input: put it as a constant");
+            tn__fail(error, TN_E_INVALID, OP_CACHE_UNKNOWN);
         return tn__where(error, TN_E_INVALID, "operator %.60s", ask->type);
     }
     it->op = tn_graph_op(it->graph, 0);

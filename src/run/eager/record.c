@@ -212,6 +212,8 @@ static tn_status recorded_output(recorded_work *it, const tn__cached_op *cached,
     if (result->type == TN_NONE) return TN_OK;
     tn_tensor_spec spec = {
         .name = cached->op->type, .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN};
+    if (value != TN_NONE && !result->handed && it->record->values[value].name[0] != '\0')
+        spec.name = it->record->values[value].name;
     if (value != TN_NONE && it->is_got[value] && !result->handed) spec.kind = TN_KIND_OUTPUT;
     TN_TRY(tn_graph_add_tensor(it->graph, &spec, id, it->error));
     if (value != TN_NONE) it->tensor[value] = *id;

@@ -309,19 +309,19 @@ static tn_status backward_room(tn_eager *eager, tn_error *error) {
 /* Makes the gradient of the loss with respect to itself, which is 1. */
 static tn_status backward_seed(tn_eager *eager, tn__eager_item_id loss, tn_error *error) {
     tn__tape *tape = &eager->tape;
-    const tn__eager_item *item = &eager->items[loss];
+    const tn__eager_item item = eager->items[loss]; /* a copy: the array of items may move */
     const double one = 1;
     const tn_tensor like = {.dtype = tn__eager_item_type(eager, loss)->dtype,
                             .value = &(tn_value){.count = 1, .floats = &one}};
     uint8_t bytes[8];
     uint64_t size = tn__eager_item_type(eager, loss)->bytes;
-    uint32_t tensor, variable = item->variable;
+    uint32_t tensor, variable = item.variable;
     (void)tn__tensor_fill(&like, bytes, size);
     TN_TRY(tn__eager_items_reserve(eager, 1, error));
     TN_TRY(tn__record_reserve(eager, error));
     TN_TRY(tn__eager_memory_put(eager, bytes, size, false, "the gradient of the loss", &tensor,
                                 error));
-    TN_TRY(tn__eager_item_make(eager, tensor, item->type, &tape->gradient[variable], error));
+    TN_TRY(tn__eager_item_make(eager, tensor, item.type, &tape->gradient[variable], error));
     eager->items[tape->gradient[variable]].name = "d.loss";
     tn__record_put(eager, tape->gradient[variable]);
     return TN_OK;

@@ -175,7 +175,7 @@ static tn_status update_all(tn_eager_optimizer *it, tn_handle *gradients, tn__ea
 tn_status tn_eager_optimizer_step(tn_eager_optimizer *it, tn_handle *gradients,
                                   double learning_rate, tn_error *error) {
     const float rate = (float)learning_rate;
-    const int64_t step = it->step + 1;
+    const int64_t step = it->step; /* the operators count from 0 */
     const tn_eager_data rate_data = {
         .dtype = TN_FLOAT32, .kind = TN_KIND_INPUT, .data = &rate, .name = "learning_rate"};
     const tn_eager_data step_data = {
@@ -187,6 +187,6 @@ tn_status tn_eager_optimizer_step(tn_eager_optimizer *it, tn_handle *gradients,
     if (status == TN_OK) status = update_all(it, gradients, rate_item, step_item, error);
     tn__eager_item_drop(it->eager, rate_item);
     tn__eager_item_drop(it->eager, step_item);
-    if (status == TN_OK) it->step = step;
+    if (status == TN_OK) it->step++;
     return status;
 }

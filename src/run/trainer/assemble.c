@@ -238,6 +238,7 @@ static tn_status parts_staged(const tn__keeping *keeping, const tn__keep *keep, 
 
 tn_status tn__keep_gather(const tn__keeping *keeping, const tn__keep *keep, tn_engine *engine,
                           void *whole, tn_error *error) {
+    if (keep->held != NULL) return whole != NULL ? tn__keep_get(keep, engine, whole, error) : TN_OK;
     if (keep->in != TN_NONE)
         return keep->staged ? parts_staged(keeping, keep, engine, whole, error)
                             : parts_whole(keeping, keep, engine, whole, error);

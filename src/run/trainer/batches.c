@@ -9,6 +9,11 @@ struct tn_batches {
     /* number of labels of one sample; for text this is also the number of bytes in a window */
     uint64_t labels;
     uint32_t size; /* number of samples that one call fills */
+    /* number of arrays that a call fills; with labels, the last one is theirs */
+    uint32_t count;
+    bool labelled;
+    /* [count] for each of these arrays, its number in the training set and in the test set */
+    uint32_t *from[2];
     /* each whole batch is divided into `parts` equal parts, and these are the batches of part
      * number `part` */
     uint32_t part, parts;
@@ -111,7 +116,7 @@ static void batches_put(void *to, tn_dtype to_type, const void *from, tn_dtype f
 /* --- contents --- */
 
 static void batches_fill_array(const tn_batches *batches, const tn_array *from, uint64_t from_count,
-                               tn_array *to) {
+                               const tn_array *to) {
     uint64_t from_each = from->bytes / from_count, to_each = to->bytes / batches->size;
     uint64_t elements = from_each * 8 / tn_dtype_bits(from->dtype);
     for (uint32_t i = 0; i < batches->size; i++)
@@ -120,11 +125,11 @@ static void batches_fill_array(const tn_batches *batches, const tn_array *from, 
                     elements);
 }
 
-static void batches_fill_text(const tn_batches *batches, const tn__data_set *set, tn_array *input,
-                              tn_array *labels) {
+static void batches_fill_text(const tn_batches *batches, const tn__data_set *set,
+                              const tn_array *input, const tn_array *labels) {
     uint64_t window = batches->labels, wide = tn_dtype_bits(input->dtype) / 8;
     for (uint32_t i = 0; i < batches->size; i++) {
-        const uint8_t *from = (const uint8_t *)set->samples.data + batches->numbers[i];
+        const uint8_t *from = (const uint8_t *)set->arrays[0].array.data + batches->numbers[i];
         batches_put((uint8_t *)input->data + i * window * wide, input->dtype, from, TN_UINT8,
                     window);
         batches_put((uint8_t *)labels->data + i * window * 8, labels->dtype, from + 1, TN_UINT8,
@@ -132,19 +137,23 @@ static void batches_fill_text(const tn_batches *batches, const tn__data_set *set
     }
 }
 
-static void batches_fill(const tn_batches *batches, const tn__data_set *set, tn_array *input,
-                         tn_array *labels) {
+static void batches_fill(const tn_batches *batches, bool held_out, const tn_array *samples,
+                         const tn_array *labels) {
+    const tn__data_set *set = held_out ? &batches->data->test : &batches->data->train;
     if (batches->data->text) {
-        batches_fill_text(batches, set, input, labels);
+        batches_fill_text(batches, set, samples, labels);
         return;
     }
-    batches_fill_array(batches, &set->samples, set->count, input);
-    batches_fill_array(batches, &set->labels, set->count, labels);
+    for (uint32_t k = 0; k < batches->count; k++) {
+        bool is_labels = batches->labelled && k + 1 == batches->count;
+        batches_fill_array(batches, &set->arrays[batches->from[held_out][k]].array, set->count,
+                           is_labels ? labels : &samples[k]);
+    }
 }
 
 void tn_batches_fill(tn_batches *batches, uint64_t number, tn_array *samples, tn_array *labels) {
     batches_choose(batches, number);
-    batches_fill(batches, &batches->data->train, samples, labels);
+    batches_fill(batches, false, samples, labels);
 }
 
 /* --- test samples --- */
@@ -180,7 +189,7 @@ uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_array *sa
         batches->numbers[i] = there ? first + i * stride : first;
         real += there;
     }
-    batches_fill(batches, &batches->data->test, samples, labels);
+    batches_fill(batches, true, samples, labels);
     return real;
 }
 
@@ -191,8 +200,7 @@ static tn_status batches_count(tn_batches *batches, tn_error *error) {
     if (batches->data->text && set->count <= batches->labels)
         TN_FAIL(error, TN_E_INVALID,
                 "%.200s has %llu bytes to train on; the model reads %llu and the next one",
-                set->samples_path, (unsigned long long)set->count,
-                (unsigned long long)batches->labels);
+                set->paths[0], (unsigned long long)set->count, (unsigned long long)batches->labels);
     uint64_t whole = (uint64_t)batches->parts * batches->size;
     batches->per_epoch = set->count / tn__mul_sat(whole, batches_stride(batches));
     if (batches->per_epoch == 0)
@@ -201,11 +209,31 @@ static tn_status batches_count(tn_batches *batches, tn_error *error) {
     return TN_OK;
 }
 
-static tn_status batches_make(tn_batches *made, const tn_data *data, const tn_tensor *labels,
+/* Finds the arrays for all tensors of a batch, and checks them. */
+static tn_status batches_match(tn_batches *made, const tn__batch_of *of, int64_t classes,
+                               tn_error *error) {
+    const tn_data *data = made->data;
+    for (uint32_t held_out = 0; held_out < 2; held_out++) {
+        const tn__data_set *set = held_out ? &data->test : &data->train;
+        uint32_t *from = tn__arena_array(&made->arena, made->count + (size_t)1, sizeof *from);
+        if (from == NULL) return tn__no_memory(error, "batches");
+        made->from[held_out] = from;
+        if (!data->text) TN_TRY(tn__data_match(data, set, of, from, error));
+        TN_TRY(tn__data_check(data, set, of, from, classes, error));
+    }
+    return TN_OK;
+}
+
+static tn_status batches_make(tn_batches *made, const tn__batch_of *of, int64_t classes,
                               tn_error *error) {
-    made->data = data;
-    made->size = (uint32_t)labels->shape[0];
-    made->labels = labels->bytes * 8 / tn_dtype_bits(labels->dtype) / made->size;
+    const tn_data *data = made->data;
+    const tn_tensor *labels = of->labels;
+    made->size = (uint32_t)of->inputs[0].shape[0];
+    made->labelled = labels != NULL;
+    made->count = of->count + made->labelled;
+    TN_TRY(batches_match(made, of, classes, error));
+    if (labels != NULL)
+        made->labels = labels->bytes * 8 / tn_dtype_bits(labels->dtype) / made->size;
     TN_TRY(batches_count(made, error));
     made->order_epoch = TN_NONE;
     made->numbers = tn__arena_array(&made->arena, made->size, sizeof *made->numbers);
@@ -223,29 +251,39 @@ static tn_status batches_check_size(const tn_tensor *tensor, tn_error *error) {
     return TN_OK;
 }
 
-tn_status tn_batches_create(const tn_data *data, const tn_tensor *input, const tn_tensor *labels,
+/* Checks that all tensors of a batch have the same number of samples. */
+static tn_status batches_check_sizes(const tn__batch_of *of, tn_error *error) {
+    for (uint32_t k = 0; k < of->count + (of->labels != NULL); k++) {
+        const tn_tensor *tensor = k < of->count ? &of->inputs[k] : of->labels;
+        TN_TRY(batches_check_size(tensor, error));
+        if (tensor->shape[0] != of->inputs[0].shape[0])
+            TN_FAIL(error, TN_E_INVALID, "'%.80s' is for %lld samples, '%.80s' for %lld",
+                    of->inputs[0].name, (long long)of->inputs[0].shape[0], tensor->name,
+                    (long long)tensor->shape[0]);
+    }
+    return TN_OK;
+}
+
+tn_status tn_batches_create(const tn_data *data, const tn_tensor *inputs, const tn_tensor *labels,
                             const tn_batches_options *given, tn_batches **batches,
                             tn_error *error) {
     tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
     tn__options(&options, sizeof options, given);
     tn_context context = tn__context(options.context);
+    const tn__batch_of of = {inputs, options.input_count > 0 ? options.input_count : 1, labels};
     if (options.part > 0 && options.part >= options.parts)
         TN_FAIL(error, TN_E_INVALID, "a batch of %u parts has no part %u", options.parts,
                 options.part);
-    TN_TRY(batches_check_size(input, error));
-    TN_TRY(batches_check_size(labels, error));
-    if (input->shape[0] != labels->shape[0])
-        TN_FAIL(error, TN_E_INVALID, "'%.80s' is for %lld samples, '%.80s' for %lld", input->name,
-                (long long)input->shape[0], labels->name, (long long)labels->shape[0]);
-    TN_TRY(tn__data_check(data, input, labels, options.classes, error));
+    TN_TRY(batches_check_sizes(&of, error));
     tn_batches *made = tn__alloc_array(&context, 1, sizeof *made);
     if (made == NULL) return tn__no_memory(error, "batches");
     made->context = context;
+    made->data = data;
     made->seed = options.seed;
     made->part = options.part;
     made->parts = options.parts > 0 ? options.parts : 1;
     tn__arena_init(&made->arena, &made->context);
-    tn_status status = batches_make(made, data, labels, error);
+    tn_status status = batches_make(made, &of, options.classes, error);
     if (status == TN_OK)
         *batches = made;
     else

@@ -263,6 +263,7 @@ tn_status tn_checkpoint_model(const tn_checkpoint *checkpoint, const tn_graph *g
     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
     tn_graph *made;
     options.loss = (tn_loss)checkpoint->run.loss;
+    options.output = checkpoint->run.output;
     options.train = checkpoint->parameters;
     options.train_count = checkpoint->parameter_count;
     TN_TRY(tn_train_model(graph, &options, &made, error));
@@ -349,7 +350,8 @@ static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoin
     const tn_checkpoint_run *was = &checkpoint->run;
     if (was->seed == run->seed && was->batch == run->batch && was->optimizer == run->optimizer &&
         was->dtype == run->dtype && was->micro_batches == run->micro_batches &&
-        was->samples == run->samples && (was->loss == run->loss || was->loss == 0))
+        was->samples == run->samples && was->output == run->output &&
+        (was->loss == run->loss || was->loss == 0))
         /* the number 0 for the loss comes from an old version, which wrote 0 for every loss
          * function */
         return TN_OK;
@@ -363,6 +365,19 @@ static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoin
             (unsigned long long)was->samples);
 }
 
+/* Whether a stored tensor is the mask of a pruned parameter (masks.c). */
+static bool checkpoint_is_mask(const tn_checkpoint *checkpoint, const tn_kept *kept) {
+    static const char end[] = ".mask";
+    size_t length = strlen(kept->name), own = sizeof end - 1;
+    if (kept->role != TN_ROLE_STATE || kept->dtype != TN_UINT8 || length < own) return false;
+    if (strcmp(kept->name + length - own, end) != 0) return false;
+    for (uint32_t i = 0; i < checkpoint->count; i++)
+        if (strlen(checkpoint->kept[i].name) == length - own &&
+            strncmp(checkpoint->kept[i].name, kept->name, length - own) == 0)
+            return true;
+    return false;
+}
+
 static tn_status run_compare_tensors(const tn_checkpoint *checkpoint, const tn__keeping *keeping,
                                      tn_error *error) {
     uint32_t count = keeping->count;
@@ -371,6 +386,14 @@ static tn_status run_compare_tensors(const tn_checkpoint *checkpoint, const tn__
         if (keep != NULL && i < checkpoint->count && checkpoint->kept[i].role == keep->role &&
             checkpoint_kept_is(&checkpoint->kept[i], keep))
             continue;
+        if (keep == NULL && checkpoint_is_mask(checkpoint, &checkpoint->kept[i]))
+            TN_FAIL(error, TN_E_INVALID,
+                    "%.200s is of a run that prunes '%.80s', and this one does not",
+                    checkpoint->path, checkpoint->kept[i].name);
+        if (keep != NULL && keep->held != NULL)
+            TN_FAIL(error, TN_E_INVALID,
+                    "%.200s is of a run that does not prune what this one does: it has no '%.80s'",
+                    checkpoint->path, keep->name);
         TN_FAIL(error, TN_E_INVALID, "%.200s is of another model: %s%.80s%s", checkpoint->path,
                 keep != NULL ? "'" : "it holds more tensors than this one",
                 keep != NULL ? keep->name : "",

@@ -114,10 +114,12 @@ typedef struct tn__keep {
      * part */
     uint32_t ranks, number;
     const tn_context *context; /* allocates temporary copies of parts of the tensor */
+    /* the contents, if the trainer holds them in host memory and no engine does; else NULL */
+    uint8_t *held;
 } tn__keep;
 
 /* The tensors of a training graph that a checkpoint contains, in the order of the checkpoint
- * file. */
+ * file. The list has room for one more tensor for each parameter. */
 typedef struct tn__keeping {
     const tn_context *context;
     tn__keep *list; /* [count] */

@@ -166,7 +166,7 @@ static void keeping_add_trained(keeping_list *list, const tn_trained *trained) {
 
 tn_status tn__keeping_make(const tn_training *training, const tn_context *context, tn__arena *arena,
                            tn__keeping *keeping, tn_error *error) {
-    size_t room = 4 * (size_t)training->parameter_count + training->statistic_count + 1;
+    size_t room = 5 * (size_t)training->parameter_count + training->statistic_count + 1;
     keeping_list list = {.training = training, .context = context, .arena = arena};
     list.list = tn__arena_array(arena, room, sizeof *list.list);
     if (list.list == NULL) return tn__no_memory(error, "a checkpoint");
@@ -204,6 +204,10 @@ void tn__keeping_stage(tn__keeping *keeping, const tn_stages *stages, uint32_t c
 
 tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_error *error) {
     if (keep->size == 0) return TN_OK;
+    if (keep->held != NULL) {
+        memcpy(whole, keep->held, (size_t)keep->size);
+        return TN_OK;
+    }
     if (keep->cut != NULL) return tn__keep_get_part(keep, engine, whole, error);
     return tn_engine_get_static_at(engine, keep->in, keep->at, (uint8_t *)whole + keep->from,
                                    keep->size, error);
@@ -212,6 +216,10 @@ tn_status tn__keep_get(const tn__keep *keep, tn_engine *engine, void *whole, tn_
 tn_status tn__keep_set(const tn__keep *keep, tn_engine *engine, const void *whole,
                        tn_error *error) {
     if (keep->size == 0) return TN_OK;
+    if (keep->held != NULL) {
+        memcpy(keep->held, whole, (size_t)keep->size);
+        return TN_OK;
+    }
     if (keep->cut != NULL) return tn__keep_set_part(keep, engine, whole, error);
     return tn_engine_set_static_at(engine, keep->in, keep->at, (const uint8_t *)whole + keep->from,
                                    keep->size, error);

@@ -119,6 +119,10 @@ static bool ranks_reads(const tn_trainer *trainer) {
     X("learning rate", ranks_bits(trainer->rate.rate))                                             \
     X("schedule of the learning rate", trainer->rate.schedule)                                     \
     X("warm-up", trainer->rate.warmup)                                                             \
+    X("share to prune", ranks_bits(tn__masks_schedule(trainer)->share))                            \
+    X("first step of pruning", tn__masks_schedule(trainer)->begin)                                 \
+    X("last step of pruning", tn__masks_schedule(trainer)->end)                                    \
+    X("number of steps between prunings", tn__masks_schedule(trainer)->every)                      \
     X("number of steps between checkpoints", ranks_saves(trainer))
 
 enum {

@@ -55,11 +55,22 @@ double tn_rate_at(const tn_rate *rate, uint64_t done) {
 
 /* --- one run of the engine --- */
 
+double tn__trainer_loss(const tn_array *array) {
+    double wide;
+    float loss;
+    if (array->dtype == TN_FLOAT64) {
+        memcpy(&wide, array->data, sizeof wide);
+        return wide;
+    }
+    if (array->dtype != TN_FLOAT32) return NAN;
+    memcpy(&loss, array->data, sizeof loss);
+    return (double)loss;
+}
+
 /* Returns what the micro-batch with index `round` contributes to the loss of the whole step. */
 static double steps_loss(const tn_trainer *trainer, uint32_t round) {
-    float loss;
-    memcpy(&loss, trainer->outputs[trainer->rounds[round].loss].data, sizeof loss);
-    return (double)loss / trainer->state.micro_batches;
+    const tn_array *loss = &trainer->outputs[trainer->rounds[round].loss];
+    return tn__trainer_loss(loss) / trainer->state.micro_batches;
 }
 
 static int64_t steps_correct(const tn_trainer *trainer, uint32_t round) {
@@ -120,15 +131,11 @@ static void steps_set(tn_trainer *trainer, uint32_t at, const void *value) {
     memcpy(array->data, value, array->bytes);
 }
 
-static tn_array *steps_array(tn_trainer *trainer, uint32_t at) {
-    return at != TN_NONE ? &trainer->inputs[at] : NULL;
-}
-
 static tn_status steps_fill(tn_trainer *trainer, uint64_t number, const tn__round_at *round,
                             tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
-    tn_array *samples = steps_array(trainer, round->samples);
-    tn_array *labels = steps_array(trainer, round->labels);
+    tn_array *samples = tn__trainer_samples(trainer, round);
+    tn_array *labels = tn__trainer_labels(trainer, round);
     if (trainer->batches == NULL)
         return options->fill(options->self, false, number * trainer->state.parts + trainer->part,
                              samples, labels, error);
@@ -203,7 +210,7 @@ tn_status tn_trainer_step(tn_trainer *trainer, tn_error *error) {
     TN_TRY(steps_update(trainer, error));
     steps_note(state);
     state->done++;
-    return TN_OK;
+    return tn__masks_apply(trainer, error);
 }
 
 /* --- checkpoints --- */

@@ -36,53 +36,74 @@ void tn__trainer_reset(const tn_graph *graph, tn_array *outputs) {
         outputs[k].bytes = tn_graph_tensor(graph, block->outputs[k])->bytes;
 }
 
-/* Returns the address of the field that stores which element of `inputs` is the input `id`, an
- * input that batches fill. */
-static uint32_t *trainer_filled(const tn_trainer *trainer, tn_tensor_id id) {
-    const tn_training *step = trainer->training;
-    if (step->stages == NULL)
-        return id == step->labels ? &trainer->rounds[0].labels : &trainer->rounds[0].samples;
-    for (uint32_t r = 0; r < trainer->round_count; r++) {
-        const tn_round *round = &step->stages->round[r];
-        if (id == round->labels) return &trainer->rounds[r].labels;
-        for (uint32_t i = 0; i < step->stages->input_count; i++)
-            if (id == round->inputs[i]) return &trainer->rounds[r].samples;
+uint32_t tn_training_inputs(const tn_training *training, uint32_t round, tn_tensor_id *ids) {
+    const tn_block *block = tn_graph_block(training->graph, 0);
+    const tn_stages *stages = training->stages;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < (stages != NULL ? stages->input_count : block->input_count); i++) {
+        tn_tensor_id id = stages != NULL ? stages->round[round].inputs[i] : block->inputs[i];
+        bool own = id == training->labels || id == training->learning_rate ||
+                   id == training->step || id == training->micro;
+        if (id == TN_NONE || own || tn_tensor_is_static(tn_graph_tensor(training->graph, id)))
+            continue;
+        if (ids != NULL) ids[count] = id;
+        count++;
     }
-    return &trainer->rounds[0].samples;
+    return count;
 }
 
-static tn_status trainer_input(tn_trainer *trainer, tn_tensor_id id, tn_error *error) {
+/* Makes the arrays of all inputs that are not static. places: [tensors] out, the index in `inputs`
+ * of the array of each tensor; TN_NONE: it has none. */
+static tn_status trainer_inputs(tn_trainer *trainer, uint32_t *places, tn_error *error) {
+    const tn_graph *graph = trainer->training->graph;
+    const tn_block *block = tn_graph_block(graph, 0);
+    for (uint32_t i = 0; i < block->input_count; i++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, block->inputs[i]);
+        if (tn_tensor_is_static(tensor)) continue;
+        uint32_t at = trainer->input_count++;
+        places[block->inputs[i]] = at;
+        TN_TRY(trainer_array(&trainer->arena, tensor, &trainer->inputs[at], error));
+    }
+    return TN_OK;
+}
+
+/* Finds the arrays of each micro-batch. */
+static tn_status trainer_rounds(tn_trainer *trainer, const uint32_t *places, tn_error *error) {
     const tn_training *step = trainer->training;
-    const tn_tensor *tensor = tn_graph_tensor(step->graph, id);
-    if (tn_tensor_is_static(tensor)) return TN_OK;
-    uint32_t at = trainer->input_count++;
-    TN_TRY(trainer_array(&trainer->arena, tensor, &trainer->inputs[at], error));
-    uint32_t *place = id == step->learning_rate ? &trainer->rate_at
-                      : id == step->step        ? &trainer->step_at
-                      : id == step->micro       ? &trainer->micro_at
-                                                : trainer_filled(trainer, id);
-    if (*place != TN_NONE)
-        TN_FAIL(error, TN_E_UNSUPPORTED,
-                "the data fills one input of the model, and '%.80s' is another; it needs contents "
-                "that stay",
-                tensor->name);
-    *place = at;
+    uint32_t count = tn_training_inputs(step, 0, NULL);
+    trainer->sample_count = count;
+    trainer->samples = tn__arena_array(&trainer->arena, count + (size_t)1, sizeof(tn_array));
+    if (trainer->samples == NULL) return tn__no_memory(error, "inputs");
+    for (uint32_t r = 0; r < trainer->round_count; r++) {
+        tn__round_at *round = &trainer->rounds[r];
+        tn_tensor_id labels = step->stages != NULL ? step->stages->round[r].labels : step->labels;
+        round->samples = tn__arena_array(&trainer->arena, count + (size_t)1, sizeof(uint32_t));
+        if (round->samples == NULL) return tn__no_memory(error, "inputs");
+        (void)tn_training_inputs(step, r, round->samples);
+        for (uint32_t k = 0; k < count; k++) round->samples[k] = places[round->samples[k]];
+        round->labels = labels != TN_NONE ? places[labels] : TN_NONE;
+        round->loss = round->correct = TN_NONE;
+    }
     return TN_OK;
 }
 
 static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
     const tn_training *step = trainer->training;
     const tn_block *block = tn_graph_block(step->graph, 0);
+    uint32_t tensors = tn_graph_tensor_count(step->graph);
     trainer->round_count = step->stages != NULL ? step->stages->rounds : 1;
     trainer->inputs = tn__arena_array(&trainer->arena, block->input_count, sizeof(tn_array));
     trainer->rounds =
         tn__arena_array(&trainer->arena, trainer->round_count, sizeof *trainer->rounds);
-    if (trainer->inputs == NULL || trainer->rounds == NULL) return tn__no_memory(error, "inputs");
-    trainer->rate_at = trainer->step_at = trainer->micro_at = TN_NONE;
-    /* all bytes 0xff make every index TN_NONE */
-    memset(trainer->rounds, 0xff, trainer->round_count * sizeof *trainer->rounds);
-    for (uint32_t i = 0; i < block->input_count; i++)
-        TN_TRY(trainer_input(trainer, block->inputs[i], error));
+    uint32_t *places = tn__arena_array(&trainer->arena, tensors, sizeof *places);
+    if (trainer->inputs == NULL || trainer->rounds == NULL || places == NULL)
+        return tn__no_memory(error, "inputs");
+    for (tn_tensor_id id = 0; id < tensors; id++) places[id] = TN_NONE;
+    TN_TRY(trainer_inputs(trainer, places, error));
+    TN_TRY(trainer_rounds(trainer, places, error));
+    trainer->rate_at = step->learning_rate != TN_NONE ? places[step->learning_rate] : TN_NONE;
+    trainer->step_at = step->step != TN_NONE ? places[step->step] : TN_NONE;
+    trainer->micro_at = step->micro != TN_NONE ? places[step->micro] : TN_NONE;
     TN_TRY(trainer_outputs(&trainer->arena, step->graph, &trainer->outputs, error));
     trainer->output_count = block->output_count;
     for (uint32_t k = 0; k < block->output_count; k++) {
@@ -97,6 +118,16 @@ static tn_status trainer_arrays(tn_trainer *trainer, tn_error *error) {
     return TN_OK;
 }
 
+tn_array *tn__trainer_samples(tn_trainer *trainer, const tn__round_at *round) {
+    for (uint32_t k = 0; k < trainer->sample_count; k++)
+        trainer->samples[k] = trainer->inputs[round->samples[k]];
+    return trainer->samples;
+}
+
+tn_array *tn__trainer_labels(tn_trainer *trainer, const tn__round_at *round) {
+    return round->labels != TN_NONE ? &trainer->inputs[round->labels] : NULL;
+}
+
 /* --- the data source and the number of steps --- */
 
 /* Returns the number of classes, which all labels must be less than; 0 for a loss function without
@@ -106,40 +137,40 @@ static int64_t trainer_classes(const tn_trainer *trainer, const tn_tensor *score
     return scores->shape[tn_loss_axis(scores->rank, scores->shape)];
 }
 
-static const tn_tensor *trainer_tensor(const tn_trainer *trainer, uint32_t at) {
-    const tn_block *block = tn_graph_block(trainer->training->graph, 0);
-    for (uint32_t i = 0;; i++) {
-        const tn_tensor *tensor = tn_graph_tensor(trainer->training->graph, block->inputs[i]);
-        if (!tn_tensor_is_static(tensor) && at-- == 0) return tensor;
-    }
-}
-
 static tn_status trainer_batches(tn_trainer *trainer, const tn_tensor *scores, tn_error *error) {
+    const tn_training *step = trainer->training;
     tn_batches_options options = TN_BATCHES_OPTIONS_INIT;
-    if (trainer->rounds[0].samples == TN_NONE || trainer->rounds[0].labels == TN_NONE)
-        TN_FAIL(error, TN_E_INVALID, "the model takes no samples, or its loss no labels");
+    uint32_t count = trainer->sample_count;
+    if (count == 0) TN_FAIL(error, TN_E_INVALID, "the model takes no samples");
+    tn_tensor *inputs = tn__arena_array(&trainer->arena, count, sizeof *inputs);
+    tn_tensor_id *ids = tn__arena_array(&trainer->arena, count, sizeof *ids);
+    if (inputs == NULL || ids == NULL) return tn__no_memory(error, "inputs");
+    (void)tn_training_inputs(step, 0, ids);
+    for (uint32_t k = 0; k < count; k++) inputs[k] = *tn_graph_tensor(step->graph, ids[k]);
     options.context = &trainer->context;
+    options.input_count = count;
     options.classes = trainer_classes(trainer, scores);
     options.seed = trainer->options.seed;
     options.part = trainer->part;
     options.parts = trainer->state.parts;
-    return tn_batches_create(
-        trainer->options.data, trainer_tensor(trainer, trainer->rounds[0].samples),
-        trainer_tensor(trainer, trainer->rounds[0].labels), &options, &trainer->batches, error);
+    return tn_batches_create(trainer->options.data, inputs,
+                             step->labels != TN_NONE ? tn_graph_tensor(step->graph, step->labels)
+                                                     : NULL,
+                             &options, &trainer->batches, error);
 }
 
 static tn_status trainer_source(tn_trainer *trainer, const tn_tensor *scores, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
+    const tn__round_at *round = &trainer->rounds[0];
     tn_trainer_state *state = &trainer->state;
     if ((options->data != NULL) == (options->fill != NULL))
         TN_FAIL(error, TN_E_INVALID, "a run learns from `data` or from `fill`");
     if (options->data != NULL) TN_TRY(trainer_batches(trainer, scores, error));
     state->batch = 1;
-    if (trainer->rounds[0].samples != TN_NONE &&
-        trainer->inputs[trainer->rounds[0].samples].rank > 0)
-        state->batch = (uint64_t)trainer->inputs[trainer->rounds[0].samples].shape[0];
-    if (trainer->rounds[0].labels != TN_NONE && state->batch > 0) {
-        const tn_array *labels = &trainer->inputs[trainer->rounds[0].labels];
+    if (trainer->sample_count > 0 && trainer->inputs[round->samples[0]].rank > 0)
+        state->batch = (uint64_t)trainer->inputs[round->samples[0]].shape[0];
+    if (round->labels != TN_NONE && state->batch > 0) {
+        const tn_array *labels = &trainer->inputs[round->labels];
         state->labels = labels->bytes * 8 / tn_dtype_bits(labels->dtype) / state->batch;
     }
     trainer->scored = trainer->loss == TN_LOSS_CROSS_ENTROPY && scores->dtype == TN_FLOAT32;
@@ -267,6 +298,7 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
         .samples = options->data != NULL ? tn_data_count(options->data) : 0,
         .optimizer = (uint32_t)train.optimizer,
         .loss = (uint32_t)train.loss,
+        .output = train.output,
         .dtype = (uint32_t)(train.dtype != TN_UNDEFINED ? train.dtype : TN_FLOAT32)};
     return TN_OK;
 }
@@ -298,6 +330,8 @@ static tn_status trainer_begin(tn_trainer *trainer, const tn_graph *model,
         tn__keeping_stage(&trainer->keeping, trainer->training->stages, trainer->stages,
                           trainer->stage);
     TN_TRY(trainer_named(trainer, error));
+    TN_TRY(tn__masks_make(trainer, error));
+    trainer->options.prune = NULL; /* valid only during the call */
     trainer->is.batch = trainer->state.batch * trainer->state.parts;
     trainer->state.counts = trainer->rounds[0].correct != TN_NONE;
     double rate = trainer->options.rate;
@@ -307,7 +341,8 @@ static tn_status trainer_begin(tn_trainer *trainer, const tn_graph *model,
                               .schedule = trainer->options.schedule,
                               .warmup = trainer->options.warmup,
                               .total = trainer->state.total};
-    return trainer_start(trainer, error);
+    TN_TRY(trainer_start(trainer, error));
+    return tn__masks_start(trainer, error);
 }
 
 /* Makes a trainer that has only a context. Returns NULL if memory is exhausted. */
@@ -400,8 +435,9 @@ static void test_judge(const tn_array *scores, const tn_array *labels, uint64_t 
 }
 
 static uint64_t test_count(const tn_trainer *trainer) {
-    if (!trainer->scored || trainer->rounds[0].samples == TN_NONE ||
-        trainer->rounds[0].labels == TN_NONE)
+    bool own = trainer->loss == TN_LOSS_OUTPUT;
+    if ((!trainer->scored && !own) || trainer->sample_count == 0 ||
+        (!own && trainer->rounds[0].labels == TN_NONE))
         return 0;
     return trainer->batches != NULL ? tn_batches_test_count(trainer->batches)
                                     : trainer->options.test_batches;
@@ -412,8 +448,8 @@ bool tn_trainer_tests(const tn_trainer *trainer) { return test_count(trainer) > 
 /* Fills the test batch `number`. *real: set to the number of its samples that are not padding. */
 static tn_status test_fill(tn_trainer *trainer, uint64_t number, uint64_t *real, tn_error *error) {
     const tn_trainer_options *options = &trainer->options;
-    tn_array *samples = &trainer->inputs[trainer->rounds[0].samples];
-    tn_array *labels = &trainer->inputs[trainer->rounds[0].labels];
+    tn_array *samples = tn__trainer_samples(trainer, &trainer->rounds[0]);
+    tn_array *labels = tn__trainer_labels(trainer, &trainer->rounds[0]);
     *real = trainer->state.batch;
     if (trainer->batches == NULL)
         return options->fill(options->self, true, number, samples, labels, error);
@@ -424,14 +460,22 @@ static tn_status test_fill(tn_trainer *trainer, uint64_t number, uint64_t *real,
 static tn_status test_batches(tn_trainer *trainer, const tn_graph *graph, tn_engine *engine,
                               tn_array *outputs, test_sums *sums, tn_error *error) {
     uint32_t output_count = tn_graph_block(graph, 0)->output_count;
+    bool own = trainer->loss == TN_LOSS_OUTPUT;
     for (uint64_t number = 0; number < test_count(trainer); number++) {
         uint64_t real;
         TN_TRY(test_fill(trainer, number, &real, error));
+        /* a loss that the model computes is that of a whole batch, and not of a padded one */
+        if (own && real < trainer->state.batch) break;
         tn__trainer_reset(graph, outputs);
-        TN_TRY(tn_engine_run(engine, &trainer->inputs[trainer->rounds[0].samples], 1, outputs,
-                             output_count, error));
-        test_judge(&outputs[trainer->output], &trainer->inputs[trainer->rounds[0].labels],
-                   real * trainer->state.labels, sums);
+        TN_TRY(tn_engine_run(engine, tn__trainer_samples(trainer, &trainer->rounds[0]),
+                             trainer->sample_count, outputs, output_count, error));
+        if (own) {
+            sums->loss += tn__trainer_loss(&outputs[trainer->output]) * (double)real;
+            sums->seen += real;
+        } else {
+            test_judge(&outputs[trainer->output], &trainer->inputs[trainer->rounds[0].labels],
+                       real * trainer->state.labels, sums);
+        }
     }
     return TN_OK;
 }
@@ -448,6 +492,7 @@ tn_status tn_trainer_test_on(tn_trainer *trainer, const tn_graph *graph, tn_engi
     if (status != TN_OK) return status;
     *score = (tn_trainer_score){.labels = sums.seen};
     if (sums.seen == 0) return TN_OK;
+    score->counts = trainer->loss == TN_LOSS_CROSS_ENTROPY;
     score->accuracy = (double)sums.right / (double)sums.seen;
     score->loss = sums.loss / (double)sums.seen;
     return TN_OK;

@@ -4,6 +4,7 @@
  *               if only a model is given; tests the model on test samples
  *   steps.c     runs step after step, with checkpoints in between; learning rates
  *   ranks.c     starts several ranks that train one model, and combines their results
+ *   masks.c     prunes parameters while they are trained
  *   assemble.c  assembles divided tensors from the parts that ranks hold
  */
 #ifndef TN_TRAINER_TRAINER_H
@@ -16,8 +17,12 @@
 
 /* indices of the arrays of one micro-batch, in `inputs` and `outputs` of a trainer */
 typedef struct tn__round_at {
-    uint32_t samples, labels, loss, correct;
+    uint32_t *samples; /* [sample_count] the inputs of the model that data fills */
+    uint32_t labels, loss, correct;
 } tn__round_at;
+
+typedef struct tn__mask tn__mask;
+typedef struct tn__masks tn__masks;
 
 struct tn_trainer {
     tn_context context;
@@ -55,7 +60,11 @@ struct tn_trainer {
      * one */
     tn__round_at *rounds;
     uint32_t round_count;
+    uint32_t sample_count; /* number of inputs of the model that data fills */
+    /* [sample_count] copies of the arrays of the micro-batch that is filled, in one piece */
+    tn_array *samples;
     tn__keeping keeping; /* the tensors that a checkpoint contains */
+    tn__masks *masks;    /* the masks of pruned parameters; NULL: nothing is pruned */
     tn__names names;     /* maps the name of a parameter or statistic to its index in `keeping` */
     /* array of keeping.count pointers to gathered contents of divided parameters; NULL: this rank
      * has gathered none since the last step */
@@ -74,9 +83,23 @@ struct tn_trainer {
 /* Sets the sizes of the output arrays to those of the graph's outputs. This is needed before each
  * run of an engine, because a run stores in an array the number of bytes that it wrote. */
 void tn__trainer_reset(const tn_graph *graph, tn_array *outputs);
+/* Returns the arrays of one micro-batch for the inputs of the model; the next call overwrites the
+ * list. tn__trainer_labels: its labels; NULL: the loss takes none. */
+tn_array *tn__trainer_samples(tn_trainer *trainer, const tn__round_at *round);
+tn_array *tn__trainer_labels(tn_trainer *trainer, const tn__round_at *round);
+/* Returns the number in an array of one element that has the loss, float32 or float64; NaN for
+ * another type. */
+double tn__trainer_loss(const tn_array *array);
 /* Finds out which part of each batch this rank has (ranks.c). Errors: E_INVALID (this rank is not
  * in the group, or the group does not match the parts that the step stores). */
 tn_status tn__trainer_find_part(tn_trainer *trainer, tn_error *error);
+/* Pruning (masks.c). The first function chooses the parameters to prune, and adds their masks to
+ * `keeping`; the second returns the schedule, with a share of 0 if nothing is pruned. The third is
+ * called once the state of the run is known, the last after each step. */
+tn_status tn__masks_make(tn_trainer *trainer, tn_error *error);
+const tn_prune_schedule *tn__masks_schedule(const tn_trainer *trainer);
+tn_status tn__masks_start(tn_trainer *trainer, tn_error *error);
+tn_status tn__masks_apply(tn_trainer *trainer, tn_error *error);
 /* The first function returns whether there are other ranks with which losses and requests to stop
  * are combined, the second whether this is the first of all ranks. */
 bool tn__trainer_communicates(const tn_trainer *trainer);

@@ -88,18 +88,19 @@ bool tn__accepts_output(const tn_kernel_setup *setup);
 /* Whether the operator has an output, and every operand has elements of whole bytes in C order. A
  * function for tn_kernel.accepts. */
 bool tn__accepts_bytes(const tn_kernel_setup *setup);
-/* Whether the operator has an output, and all operands have elements of whole bytes in one format
- * that is not blocked. */
+/* Whether output 0 exists, and all operands have elements of whole bytes in the format of output 0,
+ * which is not blocked. */
 bool tn__accepts_one_format(const tn_kernel_setup *setup);
 /* Whether tn__accepts_bytes is true and input 0 has a numeric type that tn__load and tn__store
  * support. */
 bool tn__accepts_numbers(const tn_kernel_setup *setup);
 /* Number of elements of a shape that is known before the run; UINT64_MAX if it is larger than that,
- * 0 if the shape is not known. */
+ * 0 if the shape is not known or `tensor` is NULL. */
 uint64_t tn__setup_count(const tn_tensor *tensor);
 
-/* Sets the current extents of an output. Errors: E_INVALID if more bytes are needed than are
- * planned for the output, or if the graph has exact extents for it and they are different. */
+/* Sets the current extents of an output; does nothing if it is omitted. Errors: E_INVALID if its
+ * rank is another one, if more bytes are needed than are planned for the output, or if the graph
+ * has exact extents for it and they are different. */
 tn_status tn__call_shape(tn_kernel_call *call, uint32_t output, uint32_t rank,
                          const int64_t *shape);
 /* Reads a list of integers from input `input` if the operator has it, else from attribute `attr`

@@ -347,8 +347,8 @@ static bool loop_keeps_condition(const tn_infer *infer, const tn_block *body) {
     return false;
 }
 
-/* The number of iterations; TN_DIM_UNKNOWN if it has no limit. *exact is set to false if there may
- * be fewer. */
+/* The largest number of iterations. *exact is set to false if there may be fewer. TN_DIM_UNKNOWN:
+ * the number is not known, has no limit, or is not exact and at least LOOP_TRIPS_MAX. */
 static int64_t loop_trips(const tn_infer *infer, const tn_block *body, bool *exact) {
     uint32_t count;
     const int64_t *most = tn__value_ints(infer, 0, &count);

@@ -156,8 +156,6 @@ static const tn_op_rule aten_other = {
     .flags = TN_RULE_RANDOM, /* the operator is not known to be pure, so it is never folded */
 };
 
-/* Finds the entry of a type such as "add_.Tensor" without its overload, or else the rule of all
- * in-place operators. */
 /* Whether the name is that of an in-place operator: `relu_` writes into its input, and so does
  * `__iand__`, but not `__and__`. */
 static bool aten_changes(const char *type, size_t length) {
@@ -165,6 +163,9 @@ static bool aten_changes(const char *type, size_t length) {
     return type[length - 2] != '_' || (length > 5 && strncmp(type, "__i", 3) == 0);
 }
 
+/* Finds the rule of a type such as "add.Tensor": that of all in-place operators for an in-place
+ * type, otherwise the entry for the type without its overload, or else the rule of all other
+ * operators. */
 static const tn_op_rule *aten_match(const char *type) {
     size_t length = strcspn(type, ".");
     if (aten_changes(type, length)) return &aten_changing;

@@ -1,6 +1,6 @@
 /* contrib.c - operators of ONNX Runtime's domain com.microsoft around attention: normalisations
  * with a residual, activations with a bias, embeddings, products with packed weights, mixtures of
- * experts.
+ * experts, and others.
  *
  * Outputs that a run rarely wants (mean, inverse deviation) stand before the residual sum, so their
  * names are usually empty.

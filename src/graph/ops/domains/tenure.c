@@ -1,4 +1,5 @@
-/* tenure.c - operators that the engine's rewrites make (tn_graph_rewrite); no file has them.
+/* tenure.c - operators of domain "tenure", which no model file has. Rewrites make most of them
+ * (tn_graph_rewrite).
  *
  * BiasGelu  x, row: Gelu of x + row, which is added along the last axis; BiasGeluGrad d y, x, row:
  *           its gradient by x; approximate

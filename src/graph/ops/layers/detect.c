@@ -1,5 +1,5 @@
-/* detect.c - operators with outputs of data-dependent size, as far as that can be bounded, and the
- * losses.
+/* detect.c - the losses, and NonMaxSuppression. Its output has a data-dependent size, for which its
+ * rule gives a bound.
  *
  * NonMaxSuppression selects at most max_output_boxes_per_class boxes per batch element and class,
  * never more than there are.

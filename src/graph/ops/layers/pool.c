@@ -23,6 +23,7 @@ static tn_status pool_shape_global(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0);
     int64_t shape[TN_RANK_MAX];
     if (!tn__rank_known(x)) return tn__set_dtype(infer, 0, x->dtype);
+    if (x->rank < 2) return tn__infer_fail(infer, "the input has fewer than 2 dimensions");
     for (uint32_t i = 0; i < x->rank; i++) shape[i] = i < 2 ? x->shape[i] : 1;
     return tn__set_output(infer, 0, x->dtype, x->rank, shape);
 }

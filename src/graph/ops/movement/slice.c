@@ -29,7 +29,7 @@ typedef struct slice_operands {
 } slice_operands;
 
 /* Reads the operand lists, from attributes (before opset 10) or from inputs. Returns false if their
- * values are unknown. */
+ * values are unknown, or there are no starts or ends. */
 static bool slice_read(const tn_infer *infer, slice_operands *lists) {
     uint32_t starts, ends, axes, steps;
     *lists = (slice_operands){0};

@@ -1,11 +1,11 @@
 /* formats.c - changes tensors of convolutions to channels-last format.
  *
  * Convolutions are several times as fast with channels last (one vector load per position) and need
- * no scratch then. So each convolution reads and writes such tensors. Operators that support both
- * formats (pools, activations, sums, joins) follow if one of their inputs has channels last; all
- * others get the order of the shape. Reorders are inserted in between, once per tensor and format.
- * If an image is one pixel or has one channel, both formats are the same bytes, and the reorder is
- * an alias.
+ * no scratch then. So each convolution that has a fast form for it (formats_suits_conv) reads and
+ * writes such tensors. Operators that support both formats (pools, activations, sums, joins) follow
+ * if one of their inputs has channels last; all others get the order of the shape. Reorders are
+ * inserted in between, once per tensor and format. If an image is one pixel or has one channel,
+ * both formats are the same bytes, and the reorder is an alias.
  *
  * Shapes stay as they are; tn_format gives the layout of the bytes. Outputs of the graph and
  * tensors that other blocks read stay in the order of their shape.

@@ -233,7 +233,8 @@ static tn_status tflite_open(tflite_reader *reader) {
 
 /* --- blocks --------------------------------------------------------------------------------- */
 
-/* Adds variable tensors as inputs and outputs, because their live range is the whole program. */
+/* Adds variable tensors as inputs (unless they are parameters) and outputs, because their live
+ * range is the whole program. */
 static tn_status tflite_add_states(tflite_reader *reader) {
     const tn_block *main_block = tn_graph_block(reader->importer->graph, 0);
     size_t inputs = main_block->input_count, outputs = main_block->output_count;

@@ -29,7 +29,8 @@
 #define ONNX_EXPANSION_MIN (UINT64_C(1) << 20)
 /* bytes of functions that may be read repeatedly, per byte of the file */
 #define ONNX_EXPANSION_FACTOR 64u
-/* limit of floating-point elements that are read from a small tensor; see onnx_tensor.c */
+/* limit of the elements that are read from a small tensor of floats or narrow integers; see
+ * onnx_tensor.c */
 #define ONNX_FLOATS_MAX (2 * TN_RANK_MAX)
 
 /* --- the schema: field numbers and wire types --- */
@@ -208,7 +209,7 @@ typedef struct onnx_reader {
     tn_attr *attrs;
     size_t attr_room;
     tn__text text[3];
-    int64_t *ints; /* [TN_VALUE_MAX] */
+    int64_t *ints; /* [TN_VALUE_MAX] values of a small tensor, as `floats` */
     double floats[ONNX_FLOATS_MAX];
 } onnx_reader;
 
@@ -296,7 +297,8 @@ tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending);
 
 /* onnx_node.c */
 tn_status tn__onnx_node(onnx_reader *reader, tn__span message, onnx_node *node);
-/* Sets the place of an error to "node 'prefix/name' (Type)". */
+/* Sets the place of an error to "node 'prefix/name' (Type)", or to "node of 'prefix/output' (Type)"
+ * if the node has no name. */
 tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const onnx_scope *scope,
                               const onnx_node *node);
 /* Writes the ids of a node's inputs and then its outputs to reader->ids. */

@@ -291,7 +291,7 @@ tn_status tn__onnx_tensor(onnx_reader *reader, tn__span message, bool sparse, on
 
 /* Reads the data of small tensors, which shape arithmetic needs.
  *
- * Integers and bools of 32 and 64 bits are read up to TN_VALUE_MAX elements, everything else up to
+ * Integers of 32 and 64 bits and bools are read up to TN_VALUE_MAX elements, everything else up to
  * ONNX_FLOATS_MAX, two per dimension of the largest rank (the scales of Resize need one, a region
  * of interest two). So the biases and normalisation parameters of a network are not read, and
  * memory stays small. Elements are in raw_data (little-endian; types below a byte begin at its low

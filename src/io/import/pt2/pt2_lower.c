@@ -490,7 +490,7 @@ static tn_status lower_adaptive(pt2_reader *reader, const pt2_rule *rule, bool *
 
 /* All forms of batch normalisation. In training, the functional form returns the new statistics as
  * results 3 and 4. The other forms change their statistics in place, so the outputs of the ONNX
- * operator for the new statistics become unnamed tensors. */
+ * operator for the new statistics become tensors that the program does not have. */
 static tn_status lower_batch_norm(pt2_reader *reader, const pt2_rule *rule, bool *done) {
     static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
     uint32_t x = lower_first(reader), values[4], outputs = 1;

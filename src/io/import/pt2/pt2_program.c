@@ -3,9 +3,9 @@
  *
  * Two values share a storage if an operator is a view, or changes its operand in place. The
  * operators that are views by definition are those of graph/ops/domains/aten.c. Others are views
- * only for some operands: reshape, if the strides of its operand allow it; contiguous, if nothing
- * must be copied. The program states the strides of every value, so both cases are decided as
- * PyTorch decides them.
+ * only for some operands: for example reshape, if the strides of its operand allow it, and
+ * contiguous, if nothing must be copied. The program states the strides of every value, so such
+ * cases are decided as PyTorch decides them.
  * Cost: O(values + operands).
  */
 #include "io/import/pt2/pt2_reader.h"

@@ -6,7 +6,8 @@
  *   pt2_sizes.c      symbols and their values, sizes as expressions
  *   pt2_program.c    the values of the program: sizes, storages that values share, last readers
  *   pt2_node.c       arguments of a node, and operators added to the graph
- *   pt2_lower.c      PyTorch's operators as ONNX's: the table, arithmetic, products, windows
+ *   pt2_lower.c      PyTorch's operators as ONNX's: arithmetic, products, windows, normalisations,
+ *                    attention
  *   pt2_move.c       the rules of operators that move elements, reduce or create tensors
  *
  * The JSON of the program stays in memory until the graph is complete; names are borrowed from it.
@@ -27,7 +28,7 @@ typedef struct pt2_value { /* a tensor of the program */
     const char *name;      /* name in the program */
     const char *shown; /* name in the graph: a parameter has the name that the module gives it */
     const char *device;
-    const int64_t *shape, *strides; /* [rank] */
+    const int64_t *shape, *strides; /* [rank] extents, and strides in elements */
     uint32_t rank;
     tn_dtype dtype;
     tn_kind kind;
@@ -43,7 +44,8 @@ typedef struct pt2_value { /* a tensor of the program */
     bool known, given; /* known: already defined; given: an input, a parameter or a constant */
     /* output: is a result of the program; changed: its storage is written in place */
     bool output, changed;
-    /* the matrix whose transpose this value is, while no Transpose was added; else PT2_NONE */
+    /* number of the matrix whose transpose this value is, as long as no operator Transpose was
+     * added for it; otherwise PT2_NONE */
     uint32_t transposed;
     tn_tensor_id id; /* its tensor of the graph; TN_NONE: none yet */
 } pt2_value;
@@ -156,11 +158,12 @@ pt2_alias tn__pt2_alias(const pt2_reader *reader, uint32_t output);
  * as "as_int". Returns NULL if the argument is absent, has its default value, or is None. */
 json_t *tn__pt2_argument(const pt2_reader *reader, const char *name, const char **kind);
 /* tn__pt2_int and tn__pt2_number read an argument, or `otherwise` if it is absent. They return
- * false if the argument has another type. */
+ * false if the argument has another type or an unknown value. */
 bool tn__pt2_int(pt2_reader *reader, const char *name, int64_t otherwise, int64_t *value);
 bool tn__pt2_number(pt2_reader *reader, const char *name, double otherwise, double *value);
-/* Reads a list of at most TN_RANK_MAX integers; *count is 0 if the argument is absent. Returns
- * false if it has another type. */
+/* Reads a list of at most TN_RANK_MAX integers; a single integer counts as a list of one. *count is
+ * 0 if the argument is absent. Returns false if it has another type, more integers or an unknown
+ * one. */
 bool tn__pt2_ints(pt2_reader *reader, const char *name, int64_t *values, uint32_t *count);
 /* Returns the number of the value that is argument `name`; PT2_NONE: the argument is absent or no
  * tensor. */
@@ -201,8 +204,8 @@ tn_status tn__pt2_scalar(pt2_reader *reader, tn_dtype dtype, double number, tn_t
 tn_status tn__pt2_op(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
                      uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                      const tn_tensor_id *outputs, uint32_t output_count);
-/* Adds an ONNX operator with one output, and the output's tensor: that of result `value`, or an
- * unnamed one if `value` is PT2_NONE. */
+/* Adds an ONNX operator with one output, and the output's tensor: that of result `value`, or one
+ * that the program does not have (tn__pt2_between) if `value` is PT2_NONE. */
 tn_status tn__pt2_op1(pt2_reader *reader, const char *type, const tn_tensor_id *inputs,
                       uint32_t input_count, const tn_attr *attrs, uint32_t attr_count,
                       uint32_t value, tn_tensor_id *output);
@@ -228,8 +231,8 @@ const pt2_rule *tn__pt2_move_rule(const char *base);
 bool tn__pt2_reads_results(const pt2_reader *reader, uint32_t first);
 /* Sets *id to `operand` in the type `dtype`; adds a Cast if the types differ. */
 tn_status tn__pt2_cast(pt2_reader *reader, uint32_t operand, tn_dtype dtype, tn_tensor_id *id);
-/* Adds a Reshape of `from` to `shape`. Its output is result `value`, or an unnamed tensor if
- * `value` is PT2_NONE. */
+/* Adds a Reshape of `from` to `shape`. Its output is result `value`, or a tensor that the program
+ * does not have if `value` is PT2_NONE. */
 tn_status tn__pt2_reshape(pt2_reader *reader, tn_tensor_id from, uint32_t rank,
                           const int64_t *shape, uint32_t value, tn_tensor_id *id);
 

@@ -33,7 +33,7 @@ typedef struct tn__zip {
 tn_status tn__zip_open(const tn_context *context, tn__span file, tn__zip *zip, tn_error *error);
 void tn__zip_release(tn__zip *zip);
 
-/* Finds a member by its name; NULL if the archive has none. */
+/* Finds a member by its name; NULL if the archive has no such member. */
 const tn__zip_member *tn__zip_find(const tn__zip *zip, const char *name, size_t length);
 /* Sets *offset to the position of a member's data in the file, and *plain to whether the data is
  * stored without compression. Errors: E_INVALID (its local header is damaged). */
@@ -41,7 +41,7 @@ tn_status tn__zip_range(const tn__zip *zip, const tn__zip_member *member, uint64
                         bool *plain);
 /* Sets *bytes to the unpacked data of a member. *made is NULL if the data lies in the file;
  * otherwise the caller frees it with tn__free(context, *made, bytes->size + 1). Errors: E_INVALID
- * (damaged, or more than 1000 times larger than packed), E_UNSUPPORTED (another compression
+ * (damaged, or larger than ZIP_RATIO times its packed size), E_UNSUPPORTED (another compression
  * method), E_NO_MEMORY. */
 tn_status tn__zip_read(const tn__zip *zip, const tn__zip_member *member, tn__span *bytes,
                        uint8_t **made);

@@ -2,8 +2,8 @@
  *
  * A subgraph is read in several passes over its operators: first the readers and the producer of
  * each tensor; then a tensor of the graph for each one that is used, in the order of the file; then
- * the operators. An operator that names subgraphs (IF, WHILE, CALL_ONCE, CALL) owns a block for
- * each, even if several operators name the same one: the run time allocates the tensors of such a
+ * the operators. An operator that names subgraphs (such as IF, WHILE, CALL) owns a block for each,
+ * even if several operators name the same one: the run time allocates the tensors of such a
  * subgraph once, the plan once for each operator. Such blocks wait in a queue, so there is no
  * recursion.
  *

@@ -104,7 +104,8 @@ tn_status tn__tflite_tensor_where(const tflite_reader *reader, tn_status status,
 /* Adds a tensor of the current subgraph to the graph, according to its roles; its id is written to
  * reader->ids. */
 tn_status tn__tflite_tensor(tflite_reader *reader, const tflite_pending *block, uint32_t index);
-/* Whether an --input-shape contradicts the shape of an input of the main subgraph. */
+/* Whether an --input-shape contradicts the shape of an input of the main subgraph. Sets
+ * reader->has_signatures if that shape is open. */
 bool tn__tflite_contradicts(tflite_reader *reader, uint32_t index);
 
 /* tflite_graph.c: reads one block, and puts its own blocks into the queue. */

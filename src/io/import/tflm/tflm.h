@@ -23,7 +23,7 @@
 
 /* A tensor of the file. Tensors are numbered across all subgraphs. */
 typedef struct tflm_tensor {
-    const int64_t *shape; /* [rank] */
+    const int64_t *shape; /* [rank] extents */
     uint32_t rank;
     tn_dtype dtype;
     uint32_t channels; /* number of scales of the tensor's quantisation; 0: it is not quantised */
@@ -84,7 +84,8 @@ typedef struct tflm_need {
 } tflm_need;
 
 /* Computes size and alignment of a C struct from a description of its fields: p pointer, z size_t,
- * i 4 bytes, e enum, b bool, h 2 bytes, d 8 bytes. A number repeats the field after it. */
+ * i 4 bytes, e enum, b bool, h 2 bytes, d 8 bytes. A number repeats the field after it. Returns 0
+ * on overflow; `alignment` may be NULL. */
 uint64_t tn__tflm_struct(tn_micro_target target, const char *fields, uint64_t *alignment);
 #define TN__TFLM_SIZE(target, fields) tn__tflm_struct(target, fields, NULL)
 
@@ -104,8 +105,9 @@ void tn__tflm_need(const tflm_model *model, const tflm_op *op, tflm_need *need);
 /* Computes the scratch of the reference kernel. The functions for other libraries call this one for
  * operators that run the reference kernel. */
 void tn__tflm_reference(const tflm_model *model, const tflm_op *op, tflm_need *need);
-/* Compute the memory that the kernel of CMSIS-NN or ESP-NN requests. Return false if the library
- * has no kernel of its own for this operator. */
+/* Compute the memory that the kernel of CMSIS-NN or ESP-NN requests. tn__tflm_cmsis returns false
+ * if the library has no kernel of its own for this operator; tn__tflm_esp returns true, because it
+ * adds the reference kernel's scratch itself. */
 bool tn__tflm_cmsis(const tflm_model *model, const tflm_op *op, tflm_need *need);
 bool tn__tflm_esp(const tflm_model *model, const tflm_op *op, tflm_need *need);
 /* The scratch of a convolution, as the library's size function computes it. wide: the activations

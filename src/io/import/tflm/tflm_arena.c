@@ -339,7 +339,7 @@ typedef struct tflm_head {
     uint64_t *scratch; /* [count] bytes of the requests, kept in the model's arena */
     uint32_t *counts;  /* [operators] number of requests of each operator */
     size_t count;
-    int64_t *offsets; /* [tensors] */
+    int64_t *offsets; /* [tensors] where the planner places each tensor; -1: it places it nowhere */
     uint64_t head, planned;
 } tflm_head;
 

@@ -101,8 +101,8 @@ static uint64_t cmsis_conv_int16(const cmsis_ask *ask) {
 /* --- DEPTHWISE_CONV_2D --- */
 
 /* The scratch of a DEPTHWISE_CONV_2D that becomes a convolution, on a core with vectors and for one
- * input channel. The run time leaves the stride undefined when it calls the size function, so
- * `most` takes the larger of both results. */
+ * input channel. The run time leaves the stride undefined when it calls the size function, so this
+ * is the larger of both results if `most`, otherwise the smaller one. */
 static uint64_t cmsis_as_conv(const cmsis_ask *ask, bool most) {
     cmsis_ask one = *ask;
     uint64_t filter = tn__mul_sat(tn__mul_sat(ask->w.fh, ask->w.fw), ask->w.oc);

@@ -1,10 +1,10 @@
 /* tflm_esp.c - the scratch that ESP-NN's kernels request, by version and chip.
  *
- * esp-tflite-micro replaces seven kernels; CONV_2D, DEPTHWISE_CONV_2D and SOFTMAX ask the library
- * for their scratch, on int8 alone, in addition to that of the reference kernel. The library has
- * variants: for the ESP32-S3, for the ESP32-P4 (since 1.1.0), and a generic one for all other
- * chips, whose convolutions need nothing. Batches and dilation do not count. The rules are the
- * results of its esp_nn_get_..._scratch_size functions, restated.
+ * Of the kernels that esp-tflite-micro replaces, CONV_2D, DEPTHWISE_CONV_2D and SOFTMAX ask the
+ * library for their scratch, on int8 alone, in addition to that of the reference kernel. The
+ * library has variants: for the ESP32-S3, for the ESP32-P4 (since 1.1.0), and a generic one for all
+ * other chips, whose convolutions need nothing. Batches and dilation do not count. The rules are
+ * the results of its esp_nn_get_..._scratch_size functions, restated.
  * `tests/import/test_micro_kernels.c` compares them with values that the library computed.
  *
  * Source: esp-nn 1.0.0 to 1.2.3, esp-tflite-micro 1.2.0 to 1.4.0.

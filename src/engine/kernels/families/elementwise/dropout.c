@@ -62,7 +62,7 @@ static double dropout_random_unit(dropout_random *random) {
 /* --- Dropout --- */
 
 /* Finds out whether Dropout is in training mode: by an attribute before opset 7, never in opsets 7
- * and 10, and by an input from opset 12 on. */
+ * to 11, and by an input from opset 12 on. */
 static tn_status dropout_trains(const tn_kernel_call *call, bool *trains) {
     const tn_operand *mode = tn__call_input(call, 2);
     *trains = call->version < 7 && tn__attr_int(call->op, "is_test", 0) == 0;

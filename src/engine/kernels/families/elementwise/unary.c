@@ -2,8 +2,9 @@
  * gradients.
  *
  * float16 and bfloat16 are computed in float32. If integers are given to a function of real numbers
- * (Erf accepts them), they are computed in float64 and rounded towards zero. exp, erf and tanh of
- * float32 are those of approximate.h, all other functions those of the C library.
+ * (Erf accepts them), they are computed in float64 and rounded towards zero. For float32, most
+ * functions that approximate.h has (exp, erf, tanh, GELU and others) are taken from there; all
+ * other functions are those of the C library.
  *
  * Expressions are written so that neither large nor small numbers lose precision. Elu and similar
  * functions use exp(x) - 1 as one function. Softplus is max(x, 0) + log(1 + exp(-|x|)). Mish uses

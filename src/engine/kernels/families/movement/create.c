@@ -129,7 +129,7 @@ static int64_t create_range_count(const tn_operand *inputs) {
     tn_dtype dtype = inputs[0].dtype;
     if (tn__is_real(dtype)) {
         double span = tn__operand_float(&inputs[1], 0) - tn__operand_float(&inputs[0], 0);
-        /* the difference is rounded to the element type, as ONNX computes it */
+        /* the difference is rounded to float32, unless the elements are float64 */
         double narrow = dtype == TN_FLOAT64 ? span : (double)(float)span;
         double count = ceil(narrow / tn__operand_float(&inputs[2], 0));
         return count > 0 ? count < 0x1p62 ? (int64_t)count : INT64_MAX : 0;

@@ -356,8 +356,8 @@ static bool matmul_step_is_bad(int64_t elements) { return elements % 512 == 0; }
 
 /* Whether the product should be computed in slices that are copied. oneDNN's kernels for AVX2 do
  * not pack operands if an extent of the result is small (in its gemm_driver: 1 / rows + 1 / columns
- * above about 0.0038). They then take up to 1.8 times as long if the terms of a sum are a power of
- * two apart. */
+ * above about 0.0038). They then take much longer if the terms of a sum are a power of two
+ * apart. */
 static bool matmul_wants_slices(const tn_kernel_setup *setup, const matmul_plan *plan,
                                 matmul_slices *slices) {
     const matmul_operand *a = &plan->a, *b = &plan->b, *y = &plan->y;

@@ -471,7 +471,7 @@ typedef struct sparse_job {
     float *y;
     float alpha;
     bool one_bias;
-    uint64_t *table; /* [columns] */
+    uint64_t *table; /* [columns] where the inputs of each column begin (planes_table) */
     float *sums;
 } sparse_job;
 

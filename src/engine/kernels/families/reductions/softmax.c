@@ -136,7 +136,7 @@ typedef struct softmax_frame {
     softmax_sort sort;
     tn_dtype dtype, load; /* `load`: the type of the computation, float32 or float64 */
     uint64_t extent, stride;
-    size_t count;        /* neighbours */
+    size_t count;        /* number of adjacent rows that are computed together */
     tn__block_room most; /* for each row: its largest element, in the type `load` */
     /* for each row: the sum of the exponentials of its elements, the logarithm of this sum, or the
      * index of the largest element */

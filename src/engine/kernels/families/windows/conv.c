@@ -319,7 +319,7 @@ typedef struct conv_weights {
     tn__slide slide;
     /* `channels`, `filters`: input and output channels of one group */
     uint64_t batch, groups, channels, filters;
-    double *sums; /* [taps] */
+    double *sums; /* [taps] gradients of the weights that connect one channel with one filter */
 } conv_weights;
 
 static double conv_grad_dot(const tn_operand *a, uint64_t at_a, uint64_t step_a,

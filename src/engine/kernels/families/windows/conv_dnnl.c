@@ -181,8 +181,8 @@ static tn_status conv_read(const tn_kernel_setup *setup, bool transposed, conv_p
 
 /* Whether pieces should be copied into a format with channels in blocks of eight. With channels
  * last, oneDNN's transposed kernels for AVX2 read all channels of a pixel again for every eight of
- * them, which can take twice as long as the copies. Kernels for AVX-512 and kernels with a window
- * of one pixel do not have this problem, and forward kernels would gain only as much as the copies
+ * them, which can take longer than the copies. Kernels for AVX-512 and kernels with a window of one
+ * pixel do not have this problem, and forward kernels would gain only as much as the copies
  * cost. */
 static bool conv_wants_blocks(const tn_kernel_setup *setup, const conv_plan *plan) {
     bool point = true;
@@ -474,7 +474,8 @@ static tn_status back_read(const tn_kernel_setup *setup, back_plan *plan) {
     return conv_weights_desc(library, dw, false, group, &plan->dw);
 }
 
-/* Finds the best implementation. `dw`: format of the gradient; NULL: oneDNN chooses it. */
+/* Finds the best implementation. `given`: x and dy have the formats of the operands; otherwise
+ * oneDNN chooses them. `wanted`: format of the gradient of the weights; NULL: oneDNN chooses it. */
 static tn_status back_choose(const tn__dnnl *library, const back_plan *plan,
                              const conv_piece *piece, bool given, const dnnl_memory_desc_t *wanted,
                              dnnl_primitive_desc_t *chosen, uint32_t *rank) {
@@ -556,8 +557,8 @@ static tn_status back_build(tn__dnnl_work *work, const tn__dnnl *library, const 
 
 /* Whether the gradient is computed in pieces that are copied into a format with channels in blocks
  * of eight. With channels last, oneDNN's kernels for AVX2 read all channels of a pixel again for
- * every eight of them, which can take 3.5 times as long as the copies. Kernels for AVX-512 and
- * kernels with a window of one pixel do not have this problem. */
+ * every eight of them, which can take much longer than the copies. Kernels for AVX-512 and kernels
+ * with a window of one pixel do not have this problem. */
 static bool back_in_pieces(const tn_kernel_setup *setup, const back_plan *plan) {
     const tn_tensor *dw = tn__setup_output(setup, 0);
     bool point = true;

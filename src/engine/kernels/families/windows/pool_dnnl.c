@@ -219,7 +219,7 @@ static bool pool_grad_accepts_back(const tn_kernel_setup *setup) {
                                  tn__setup_input(setup, 1));
 }
 
-/* Sets all fields except `winners`. */
+/* Sets all fields of `it` except `winners`. */
 static tn_status pool_grad_read_map(const tn_kernel_setup *setup, const tn_tensor *wide,
                                     const tn_tensor *narrow, pool_grad_map *it) {
     const tn__dnnl *library = setup->library;
