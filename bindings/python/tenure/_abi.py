@@ -431,7 +431,7 @@ class tn_report(Structure):
                 ("kernels", c_void_p), ("fit", POINTER(tn_report_fit)), ("columns", c_uint32), ("marks", c_void_p),
                 ("static_bytes", c_uint64), ("device_bytes", c_uint64), ("device", c_char_p), ("before", c_void_p),
                 ("options", c_void_p), ("option_count", c_uint32), ("command", c_char_p), ("ooms", c_void_p),
-                ("oom_count", c_uint32), ("reserved_peak", c_uint64), ("text", c_char_p)]
+                ("oom_count", c_uint32), ("reserved_peak", c_uint64), ("text", c_char_p), ("streams", c_uint64)]
 
 
 # --- watch.h ---
