@@ -4,6 +4,8 @@
  * an archive, so all other bytes are the JSON of a program, in an archive that is made here.
  * Seeds: tests/foreign/pt2.py --corpus FOLDER. What must hold: fuzz_model.h.
  */
+#include <tenure/occupancy.h>
+
 #include "fuzz_model.h"
 
 #include <zlib.h>

@@ -1,6 +1,7 @@
 /* fuzz_pytorch.c - any bytes as an ONNX model, and its training step as PyTorch runs it: a graph
  * that can be planned, or an error with a message; nothing stays allocated. */
 #include <tenure/estimate.h>
+#include <tenure/occupancy.h>
 
 #include "fuzz_model.h"
 

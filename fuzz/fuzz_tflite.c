@@ -5,6 +5,7 @@
  */
 #include "fuzz_model.h"
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "io/import/tflm/tflm.h"

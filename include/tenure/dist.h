@@ -10,6 +10,7 @@
 
 #include <tenure/estimate.h>
 #include <tenure/graph.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #ifdef __cplusplus

@@ -12,6 +12,7 @@
 #include <tenure/graph.h>
 #include <tenure/plan.h>
 #include <tenure/pool.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 #include <tenure/rewrite.h>
 #include <tenure/run.h>

@@ -152,6 +152,9 @@ typedef struct tn_report {
     uint32_t oom_count;
     uint64_t reserved_peak;
     const char *text; /* for html: lines of text below the picture, such as tables. NULL: no text */
+    /* number of streams that the program was to use (tn_program_on_streams); then the answer says
+     * how many it uses. 0: the answer says so only if there are several */
+    uint64_t streams;
 } tn_report;
 
 /* Writes the whole plan to the file `path`. The suffix selects the format (.json .csv .html .svg .h

@@ -9,6 +9,7 @@
 #endif
 
 #include <tenure/graph.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #ifdef __cplusplus

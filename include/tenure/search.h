@@ -10,6 +10,7 @@
 #include <tenure/fit.h>
 #include <tenure/graph.h>
 #include <tenure/plan.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #ifdef __cplusplus

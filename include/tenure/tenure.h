@@ -20,6 +20,7 @@
 #include <tenure/foreign.h>
 #include <tenure/llm.h>
 #include <tenure/objects.h>
+#include <tenure/occupancy.h>
 #include <tenure/online.h>
 #include <tenure/program.h>
 #include <tenure/rewrite.h>

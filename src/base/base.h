@@ -52,6 +52,9 @@ tn_status tn__fail_as(tn_error *error, tn_status status, const tn_error *said);
  * stand in a return. */
 tn_status tn__where(tn_error *error, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Puts the name of a file before the place of an error. Of a long path the part after the last
+ * slash is used. Returns `status`. */
+tn_status tn__where_in(tn_error *error, tn_status status, const char *file);
 /* Returns E_NO_MEMORY, with a message that names the thing to be allocated. */
 tn_status tn__no_memory(tn_error *error, const char *what);
 /* Returns the failure of a system call with this errno, E_NO_MEMORY or E_IO, with the message

@@ -52,6 +52,15 @@ tn_status tn__where(tn_error *error, tn_status status, const char *format, ...) 
     return status;
 }
 
+tn_status tn__where_in(tn_error *error, tn_status status, const char *file) {
+    char place[sizeof error->where];
+    if (error == NULL || status == TN_OK) return status;
+    memcpy(place, error->where, sizeof place);
+    if (strlen(file) > 100) file = tn__base_name(file);
+    snprintf(error->where, sizeof error->where, "%.100s%s%.90s", file, place[0] ? ": " : "", place);
+    return status;
+}
+
 tn_status tn__fail_system(tn_error *error, int reason, const char *what) {
     tn_status status = reason == ENOMEM ? TN_E_NO_MEMORY : TN_E_IO;
     return tn__fail(error, status, "cannot %s: %s", what, strerror(reason));

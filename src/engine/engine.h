@@ -31,6 +31,7 @@
 #include <tenure/graph.h>
 #include <tenure/engine.h>
 #include <tenure/pool.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include <pthread.h>

@@ -13,6 +13,7 @@
  *
  * Cost: O(1) per step, and O(copies in progress) to find the copy that uses given bytes.
  */
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "engine/engine.h"

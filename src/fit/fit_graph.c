@@ -127,10 +127,8 @@ static bool graph_fits(const tn__graph_frame *f, const tn__candidate *it) {
 
 static tn_claim *graph_claim(tn__graph_frame *f, uint32_t techniques, tn_claim_kind kind,
                              const char *why) {
-    /* the claim that the caller fills if the list of claims is full; it is never read */
-    static tn_claim unwanted;
     tn_fit_answer *answer = f->answer;
-    if (answer->claim_count == TN_CLAIMS_MAX) return &unwanted;
+    if (answer->claim_count == TN_CLAIMS_MAX) return &f->unwanted;
     tn_claim *claim = &answer->claims[answer->claim_count++];
     *claim = (tn_claim){.techniques = techniques, .kind = kind, .why = why};
     return claim;

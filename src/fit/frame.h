@@ -50,6 +50,9 @@ typedef struct tn__graph_frame {
     tn_plan_options plan;
     tn__graph_own *own;
     tn_fit_answer *answer;
+    /* written if the list of claims is full, and never read, so that the caller of graph_claim
+     * always gets a claim to fill */
+    tn_claim unwanted;
     tn__candidate best, least, whole;
     double costs_seconds;
     /* receives messages; while one set of techniques is tried, graph_set puts a separate error

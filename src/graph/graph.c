@@ -482,6 +482,37 @@ tn_status tn_graph_add_op(tn_graph *graph, const tn_op_spec *spec, tn_op_id *id,
     return TN_OK;
 }
 
+/* Adds a constant without a name. */
+static tn_status graph_add_constant(tn_graph *graph, tn_dtype dtype, uint32_t rank, tn_value value,
+                                    tn_tensor_id *id, tn_error *error) {
+    int64_t shape[] = {(int64_t)value.count};
+    tn_tensor_spec spec = {.name = "",
+                           .dtype = dtype,
+                           .kind = TN_KIND_CONSTANT,
+                           .rank = rank,
+                           .shape = shape,
+                           .value = value};
+    return tn_graph_add_tensor(graph, &spec, id, error);
+}
+
+tn_status tn__graph_add_number(tn_graph *graph, tn_dtype dtype, double number, tn_tensor_id *id,
+                               tn_error *error) {
+    return graph_add_constant(graph, dtype, 0, (tn_value){.count = 1, .floats = &number}, id,
+                              error);
+}
+
+tn_status tn__graph_add_integer(tn_graph *graph, int64_t number, tn_tensor_id *id,
+                                tn_error *error) {
+    return graph_add_constant(graph, TN_INT64, 0, (tn_value){.count = 1, .ints = &number}, id,
+                              error);
+}
+
+tn_status tn__graph_add_list(tn_graph *graph, const int64_t *list, uint32_t count, tn_tensor_id *id,
+                             tn_error *error) {
+    return graph_add_constant(graph, TN_INT64, 1, (tn_value){.count = count, .ints = list}, id,
+                              error);
+}
+
 tn_op_spec tn__graph_op_spec(const tn_op *op) {
     return (tn_op_spec){.name = op->name,
                         .type = op->type,

@@ -61,6 +61,12 @@ static inline const char *tn__graph_text(const char *text) { return text ? text 
 /* The specification of a tensor as its builder gave it, for adding it to another graph. It points
  * into this graph. */
 tn_tensor_spec tn__graph_spec(const tn_graph *graph, tn_tensor_id id);
+/* Add a constant without a name: a scalar of type `dtype`, an int64 scalar, or a list of int64. */
+tn_status tn__graph_add_number(tn_graph *graph, tn_dtype dtype, double number, tn_tensor_id *id,
+                               tn_error *error);
+tn_status tn__graph_add_integer(tn_graph *graph, int64_t number, tn_tensor_id *id, tn_error *error);
+tn_status tn__graph_add_list(tn_graph *graph, const int64_t *list, uint32_t count, tn_tensor_id *id,
+                             tn_error *error);
 /* The specification of an existing operator, for adding it to another graph. It points into the
  * operator. */
 tn_op_spec tn__graph_op_spec(const tn_op *op);

@@ -2,6 +2,7 @@
  *
  * Cost: that of tn_program_create, tn_occupancy_create and tn_plan.
  */
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 #include <tenure/run.h>
 

@@ -1,4 +1,5 @@
 /* opcode.c - lookup functions over the table of opcodes. */
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/base.h"

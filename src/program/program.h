@@ -2,6 +2,7 @@
 #ifndef TN_PROGRAM_PROGRAM_H
 #define TN_PROGRAM_PROGRAM_H
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/lists.h"

@@ -9,6 +9,7 @@
  * Cost: O(instructions depth + regions^2 + buffers), where depth is the nesting of regions; with
  * signals O(signals log signals) more, and that of tn_occupancy_live for events.
  */
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/sorted.h"

@@ -77,7 +77,8 @@ static void plan_of_streams(const tn_report *report, tn__plan_fact_id id, tn__pl
     const tn_program *program = tn_occupancy_program(report->occupancy);
     tn_program_streams_report of;
     tn_error unused;
-    fact->absent = tn_program_streams_of(program, NULL, &of, &unused) != TN_OK || of.streams < 2;
+    fact->absent = tn_program_streams_of(program, NULL, &of, &unused) != TN_OK ||
+                   (of.streams < 2 && report->streams == 0);
     fact->whole = id == TN__PLAN_STREAMS        ? of.streams
                   : id == TN__PLAN_STREAM_WAITS ? of.waits
                   : id == TN__PLAN_STREAM_TIME  ? of.total_ps

@@ -60,13 +60,13 @@
     X(COUNT, DEPENDENCIES, "dependencies_added", "dependencies", NULL,                             \
       "pairs of operators that can run at the same time in the graph but not in this plan; null: " \
       "a problem, or a graph too wide to count")                                                   \
-    X(COUNT, STREAMS, "streams", "streams", NULL, "for models: number of streams that run operators, if several") \
+    X(COUNT, STREAMS, "streams", "streams", NULL, "for models: number of streams that run operators; absent: one, and no others were asked for") \
     X(COUNT, STREAM_WAITS, "stream_waits", NULL, NULL,                                             \
-      "if several streams run operators: how often one waits for another")                                 \
+      "with `streams`: how often one waits for another")                                             \
     X(COUNT, STREAM_TIME, "stream_time", NULL, NULL,                                               \
-      "if several streams run operators: their estimated time in picoseconds")                            \
+      "with `streams`: their estimated time in picoseconds")                                         \
     X(COUNT, SERIAL_TIME, "serial_time", NULL, NULL,                                               \
-      "if several streams run operators: the time on one stream in picoseconds")      \
+      "with `streams`: the time on one stream in picoseconds")                                       \
     X(STAGES, STAGES, "seconds", NULL, NULL, "wall time by stage")                                 \
     X(COUNT, SEED, "seed", NULL, NULL, "seed of randomised planners")                              \
     X(COUNT, WORK, "work", NULL, NULL,                                                             \

@@ -24,6 +24,7 @@ pathlib.Path("problem.json").write_text("{}")
 pathlib.Path(CONFIG).write_text(json.dumps({
     "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 100,
     "max_position_embeddings": 64}))
+pathlib.Path("stats.csv").write_text("#name,input_sizes,initializers_sizes,total_dynamic_sizes,total_temp_allocations\nrelu,8,0,8,0\n")
 header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
 pathlib.Path(WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
 
@@ -37,6 +38,7 @@ CONDITIONS = {
     "a model": ([MODEL], [PROBLEM]),
     "an .onnx model": (None, [TINY]),
     "a plan of another tool (an XLA dump, a .pte program)": (["k.pte"], None),
+    "a profile or statistics (JAX, ONNX Runtime)": (["stats.csv"], None),
     "a .tflite model": (None, [MODEL]),
     "a plan for a microcontroller (-o FILE.tflite, or -o FILE.h for a .tflite model)": ([TINY, "-o", "k.tflite"], None),
     "swapping": (None, []),
@@ -63,7 +65,7 @@ CONDITIONS = {
 # Rows that need another base.
 OTHER_BASE = {"fit --problem": ["--budget", "1MiB"], "embed --zipf": ["replay", "--cache", "1MiB"]}
 # Options that another rule asks for first.
-FIRST = {"plan --objective pairs cannot": [PROBLEM],
+FIRST = {"report --bars cannot": ["-o", "out.html"], "plan --objective pairs cannot": [PROBLEM],
          "run --host-budget needs swapping": ["--budget", "1MiB"], "train --host-budget needs swapping": ["--budget", "1MiB"],
          "run --swap-device needs --allow": ["--budget", "1MiB"], "train --swap-device needs --allow": ["--budget", "1MiB"],
          "run --allow": ["--budget", "1MiB"], "train --allow": ["--budget", "1MiB"], "estimate --allow swap": ["--budget", "1MiB"],

@@ -121,6 +121,50 @@ judge 2 $? "^tenure: error: <stdin>:3: .*'upper'" 'tenure plan - <bad.csv'
 timeout 1200 $tenure plan -o - - <bad.csv >out 2>err
 judge 2 $? "^tenure: error: -.csv:3: .*'upper'" 'tenure plan -o - - <bad.csv' # which of the two streams is open
 
+# a file that another command reads, as a file and on standard input
+other() { # other PATTERN COMMAND FILE WORDS...
+    local pattern=$1 command=$2 file=$3
+    shift 3
+    wrong 2 "$(basename "$file"): $pattern" "$command" "$file" "$@"
+    timeout 1200 $tenure "$command" - "$@" <"$file" >out 2>err
+    judge 2 $? "<stdin>: " "tenure $command - <$file"
+}
+for command in plan fit; do
+    words=
+    [ $command = plan ] || words='--budget 1MiB'
+    other 'this is a device memory profile of JAX.*`tenure report` reads it' $command "$2/examples/foreign/memory.prof" $words
+    other "this is a file of ONNX Runtime's node memory statistics.*report" $command "$2/examples/foreign/node_stats.csv" $words
+    other "this is a trace of PyTorch's profiler" $command "$2/examples/traces/train.pt.trace.json" $words
+    other 'this is a pickle, perhaps a memory snapshot of PyTorch' $command "$2/examples/snapshots/out_of_memory.pickle" $words
+    other 'this is a log of allocations; `tenure replay` reads it' $command "$2/examples/traces/two_steps.csv" $words
+done
+other 'this is an ONNX model.*`tenure plan` reads it' report five_operators.onnx
+other 'this is a TensorFlow Lite model.*`tenure plan`' report keywords.tflite
+
+# a damaged file, and an option about streams: the message names the file
+head -c 3000 "$2/examples/foreign/convolutions.pte" >cut.pte
+printf '\060' | dd of=cut.pte bs=1 seek=3 conv=notrunc 2>/dev/null
+wrong 2 '^tenure: error: cut.pte: ' plan cut.pte
+{ printf '\377\377\377\177ET12'; head -c 4000 /dev/zero; } >root.pte
+wrong 2 '^tenure: error: root.pte: byte 0' plan root.pte
+wrong 2 '^tenure: error: two_branches.onnx: --stream: no operator matches' plan two_branches.onnx --streams 2 --stream nope=1
+
+# an option that this kind of input would ignore
+foreign=$2/examples/foreign
+for option in '--device 0' '--bars 3 -o x.html' --no-pools '--timeout 3s' '-o x.html'; do
+    for file in memory.prof node_stats.csv; do
+        wrong 2 "${option%% *} cannot be combined with a profile or statistics.*remove the option" report "$foreign/$file" $option
+    done
+done
+for option in '--dim N=2' '--order memory' '--input-shape x=3' '--value x=3' '--static arena' --no-inplace --no-views --no-rewrite --train \
+    '--batch 2' '--kernels plain' --fuse-concat --keep-aten '--parameter x' '--parallel safe' '--format nchw'; do
+    wrong 2 "${option%% *} needs a model" verify "$foreign/convolutions.pte" $option
+done
+for option in '--alignment 64' '--bank a=1MiB'; do
+    wrong 2 "${option%% *} cannot be combined with a plan of another tool" verify "$foreign/xla" $option
+done
+wrong 2 '--planner has no effect: both inputs are plans' diff "$foreign/xla" "$foreign/convolutions.pte" --planner auto
+
 # help and version are commands; colour only on a terminal, and not with NO_COLOR
 for words in 'help help' 'help version' 'help --help' 'version --help' version; do
     $tenure $words >out 2>err && [ -s out ] && [ ! -s err ] || { echo "FAILED: tenure $words"; failed=1; }

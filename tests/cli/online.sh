@@ -51,6 +51,12 @@ one_model cnn.onnx x.npy,y.npy
 one_model deep.onnx text:"$here/train_models.py"
 [ -e decided ] || { echo "FAILED: no policy decided anything"; failed=1; }
 
+# one step is passive: it has no plan, so no planned peak is reported
+expect 0 '"planned_peak":null' $tenure train cnn.onnx --data x.npy,y.npy --batch 16 --weights random:1 --steps 1 --budget 4MiB --link 2GB/s \
+    --online capuchin --json
+expect 0 'measured peak' $tenure train cnn.onnx --data x.npy,y.npy --batch 16 --weights random:1 --steps 1 --budget 4MiB --link 2GB/s --online capuchin
+grep -q 'planned peak' out && { echo "FAILED: a planned peak without a plan"; failed=1; }
+
 # what is refused
 good="$tenure train cnn.onnx --data x.npy,y.npy --batch 8 --steps 2"
 expect 2 'needs --budget' $good --online capuchin --link 1GB/s

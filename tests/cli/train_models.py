@@ -136,6 +136,26 @@ def models():
     heads("placed.onnx", 3, True)
 
 
+def pairs():
+    """pair.onnx: weights that are quantised and dequantised by one scale for each of 300 rows. pairs.onnx: the same, with the scale and
+    the zero point in two initializers each. pairs_other.onnx: two scales that differ."""
+    rows = 300
+    fixed = [weights("w", rows, 8), tensor("b", [rows], [0.0] * rows)]
+    scale = [0.01 + 0.001 * (i % 7) for i in range(rows)]
+
+    def zero(name):
+        return number(1, rows) + number(2, 3) + block(8, name) + block(9, bytes(rows))
+
+    for name, end, factor in (("pair", "", 1), ("pairs", "2", 1), ("pairs_other", "2", 2)):
+        given = fixed + [tensor("s", [rows], scale), zero("z")]
+        if end:
+            given += [tensor("s2", [rows], [factor * s for s in scale]), zero("z2")]
+        model(name + ".onnx", [node("QuantizeLinear", "w,s,z", "q", axis=0), node("DequantizeLinear", f"q,s{end},z{end}", "d", axis=0),
+                               node("Gemm", "x,d,b", "y", transB=1)], [value("x", ["N", 8])], [value("y", ["N", rows])], given)
+    npy("rows.npy", "<f4", (32, 8), struct.pack("<256f", *[random.gauss(0, 1) for _ in range(256)]))
+    npy("row_labels.npy", "<i8", (32,), struct.pack("<32q", *[random.randrange(rows) for _ in range(32)]))
+
+
 def compressed():
     """distil.onnx: a student that learns from a frozen teacher, and gives its own loss. quantised.onnx: two products of weights that
     are rounded to 8 bits. targets.npy: a row of 10 numbers for each sample of reals.npy."""
@@ -284,3 +304,4 @@ if __name__ == "__main__":
         models()
         compressed()
         data()
+        pairs()

@@ -10,6 +10,7 @@
 #endif
 #include "staged.h"
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 /* Bit for bit where every gradient is added up in the same order: each parameter is read once, on

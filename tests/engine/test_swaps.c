@@ -3,6 +3,7 @@
  * test_copies.c.
  */
 #define GRAPH_DTYPE TN_INT32
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "play.h"

@@ -3,6 +3,7 @@
  */
 #include <tenure/estimate.h>
 #include <tenure/graph.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/base.h"

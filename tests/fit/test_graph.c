@@ -3,6 +3,7 @@
 #include <tenure/engine.h>
 #include <tenure/fit.h>
 #include <tenure/graph.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 #include <tenure/search.h>
 
@@ -279,8 +280,34 @@ static void a_set_that_is_not_tried_has_its_reason(void **state) {
     tn_graph_destroy(graph);
 }
 
+/* The decisions for tensors are counted in memory of the program's context. */
+static void fates_use_the_context(void **state) {
+    faulty memory = {0};
+    tn_context context = faulty_context(&memory);
+    tn_import_options import = TN_IMPORT_OPTIONS_INIT;
+    tn_graph *graph;
+    tn_program *program;
+    tn_occupancy *occupancy;
+    tn_fate_totals totals;
+    (void)state;
+    import.context = &context;
+    assert_int_equal(tn_graph_load(MODEL, &import, &graph, NULL), TN_OK);
+    assert_int_equal(tn_program_create(graph, NULL, &program, NULL), TN_OK);
+    assert_int_equal(tn_occupancy_create(program, NULL, &occupancy, NULL), TN_OK);
+    memory.fail_at = memory.requests + 1;
+    assert_int_equal(tn_fit_fates(occupancy, &totals, NULL), TN_E_NO_MEMORY);
+    memory.fail_at = 0;
+    assert_int_equal(tn_fit_fates(occupancy, &totals, NULL), TN_OK);
+    assert_true(totals.tensors[TN_FATE_KEPT] > 0);
+    tn_occupancy_destroy(occupancy);
+    tn_program_destroy(program);
+    tn_graph_destroy(graph);
+    assert_true(memory.held == 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(more_memory_is_not_slower),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fates_use_the_context),
+                                       cmocka_unit_test(more_memory_is_not_slower),
                                        cmocka_unit_test(curve_keeps_to_its_budgets),
                                        cmocka_unit_test(a_refusal_is_one_sentence),
                                        cmocka_unit_test(an_answer_has_no_message),

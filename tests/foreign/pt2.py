@@ -7,6 +7,7 @@ live with PyTorch's operators must be the same. Damaged files must be refused wi
 """
 import argparse
 import array
+import io
 import itertools
 import json
 import math
@@ -20,7 +21,7 @@ import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from count import case_count  # noqa: E402
-from pt2_writer import BOOL, onnx, FLOAT, INT64, Network, Program, dense, meta, onnx_node, product  # noqa: E402
+from pt2_writer import BOOL, onnx, FLOAT, INT64, UINT8, Network, Program, dense, meta, onnx_node, product  # noqa: E402
 
 
 def run(tenure, *words):
@@ -203,7 +204,7 @@ def check_network(tenure, folder, build, seed):
     packed = net.program.write(folder / f"{name}_packed.pt2", packed=True)
     weights = ["--weights", net.program.safetensors(folder / f"{name}.safetensors")]
     expected = results_of(tenure, model, folder)
-    for path, words in ((program, []), (legacy, weights)):
+    for path, words in ((program, []), (packed, []), (legacy, weights)):
         results = results_of(tenure, path, folder, *words)
         check(path.name, "the lengths of its results", list(map(len, results)), list(map(len, expected)))
         worst = max(abs(x - y) / (1 + abs(y)) for a, b in zip(results, expected) for x, y in zip(a, b))
@@ -498,6 +499,191 @@ def check_symbols(tenure, folder):
     check("symbols", "naive with a hint", told["naive"], 4 * 48)
 
 
+def check_numbers(tenure, folder):
+    """A symbol that is only an argument may have a value and needs none; one in a size that cannot be computed needs
+    none, because the size of the example is used."""
+    number = {"as_expr": {"expr_str": "Symbol('u0', integer=True)", "hint": None}}
+    program = small()
+    program.numbers["item"] = number
+    program.node("view.default", {"z": ([3, 2],)}, self="y", size={"as_sym_ints": [{"as_name": "item"}, {"as_int": 2}]})
+    program.output("z")
+    argument_path = program.write(folder / "argument.pt2")
+    program = small()
+    program.node("relu.default", {"z": ([("Strange(Integer(1), Integer(2), Symbol('u0'))", 6), 2],)}, self="y")
+    program.output("z")
+    strange_path = program.write(folder / "strange.pt2")
+    for path in (argument_path, strange_path):
+        for words, status, text in (([], 0, ""), (["--dim", "u0=3"], 0, ""), (["--dim", "u1=3"], 2, "there is 'u0'")):
+            done, _, error = run(tenure, "plan", path, "--keep-aten", *words)
+            if done != status or text not in error or "no value" in error:
+                fail(f"numbers {path.name} {words}", f"status {done}: {error}")
+    done, _, error = run(tenure, "plan", symbolic(16).write(folder / "bound.pt2"), "--dim", "s78=3")
+    if done != 2 or "there is 's77'" not in error:
+        fail("the name of a bound symbol", f"status {done}: {error}")
+
+
+# --- weights with strides --------------------------------------------------------------------------
+
+def elements(shape, strides, offset, storage):
+    """The elements in row-major order."""
+    places = [offset]
+    for extent, stride in zip(shape, strides):
+        places = [p + i * stride for p in places for i in range(extent)]
+    return [storage[p] for p in places]
+
+
+def added(shapes, **more):
+    """A program that adds zero to each weight, so that its results are the weights."""
+    program = Program()
+    zero = program.input("zero", [1])
+    for number, shape in enumerate(shapes):
+        w = program.parameter(f"w{number}", shape, [0.0], **more)
+        program.node("add.Tensor", {f"y{number}": (shape or [1],)}, self=w, other=zero)
+        program.output(f"y{number}")
+    return program
+
+
+def check_weights(tenure, folder, seed):
+    """Strides and offsets of the list of weights count, whatever the program's own strides are: channels last,
+    transposed, expanded, with gaps, and several tensors in one storage; in plain and in compressed archives."""
+    choose = random.Random(seed)
+    shapes, places = [], []
+    for number in range(6):
+        shape = [choose.randint(1, 4) for _ in range(choose.randint(0, 4))]
+        order = list(range(len(shape)))
+        choose.shuffle(order)
+        if number == 0:
+            shape, order = [3, 2, 2, 4], [0, 2, 3, 1]  # channels last
+        strides, step, gap = [0] * len(shape), 1, choose.choice([1, 1, 2])
+        for d in reversed(order):
+            strides[d] = step * gap if choose.random() < 0.9 or number == 0 else 0
+            step = strides[d] * shape[d] if strides[d] else step
+        if number == 0:
+            strides = [16, 1, 8, 2]
+        offset = choose.choice([0, 0, 3])
+        room = offset + sum((e - 1) * s for e, s in zip(shape, strides)) + 1 + choose.randint(0, 2)
+        shapes.append(shape)
+        places.append((strides, offset, [choose.uniform(-9, 9) for _ in range(room)]))
+    program = added(shapes)
+    expected = []
+    for number, (shape, (strides, offset, storage)) in enumerate(zip(shapes, places)):
+        program.stored(f"w{number}", storage, strides, offset)
+        expected.append(elements(shape, strides, offset, storage))
+    twins = len(shapes)  # the same storage as 2 x 3 and as its transpose, and the two square readings
+    for strides, shape in (([3, 1], [2, 3]), ([1, 3], [3, 2]), ([2, 1], [2, 2]), ([1, 2], [2, 2])):
+        number = len(shapes)
+        shapes.append(shape)
+        w = program.parameter(f"w{number}", shape, [0.0])
+        program.node("add.Tensor", {f"y{number}": (shape,)}, self=w, other="zero")
+        program.output(f"y{number}")
+        storage = [float(i) for i in range(6)]
+        program.stored(f"w{number}", storage, strides, 0, "shared")
+        expected.append(elements(shape, strides, 0, storage))
+    check("weights", "elements of the twins", expected[twins:], [[0, 1, 2, 3, 4, 5], [0, 3, 1, 4, 2, 5], [0, 1, 2, 3], [0, 2, 1, 3]])
+    for packed in (False, True):
+        path = program.write(folder / f"weights{packed}.pt2", packed=packed)
+        out = folder / f"weights{packed}"
+        status, _, error = run(tenure, "run", path, "--value", "zero=0", "--output-dir", out)
+        if status != 0:
+            fail(f"weights, packed {packed}, seed {seed}", f"status {status}: {error}")
+            return
+        for number, numbers in enumerate(expected):
+            told = list(numpy_array(out / f"y{number}.npy"))
+            if any(abs(a - b) > 1e-6 for a, b in zip(told, numbers)) or len(told) != len(numbers):
+                fail(f"weights, packed {packed}, seed {seed}, w{number} {shapes[number]}", f"{told} != {numbers}")
+
+
+def check_wrong_weights(tenure, folder):
+    """A list of weights that contradicts the program, or its storage, is refused."""
+    for what, shape, storage, strides, offset, meta, reason in (
+            ("short", [2, 3], [1.0] * 5, [3, 1], 0, {}, "strides reach byte 24"),
+            ("offset", [2, 3], [1.0] * 6, [3, 1], 1, {}, "strides reach byte 28"),
+            ("stride", [2, 3], [1.0] * 6, [1 << 62, 1], 0, {}, "damaged"),
+            ("negative", [2, 3], [1.0] * 6, [-3, 1], 0, {}, "stride -3"),
+            ("sizes", [2, 3], [1.0] * 6, [1, 2], 0, {"sizes": [{"as_int": 3}, {"as_int": 2}]}, "size 2 of dimension 0"),
+            ("type", [2, 3], [1.0] * 6, [3, 1], 0, {"dtype": UINT8}, "type float32")):
+        program = added([shape])
+        program.stored("w0", storage, strides, offset, **meta)
+        status, _, error = run(tenure, "plan", program.write(folder / f"wrong_{what}.pt2"))
+        if status != 2 or reason not in error or "w0" not in error:
+            fail(f"weights, {what}", f"status {status}: {error}")
+
+
+# --- standard input, and wrong names ---------------------------------------------------------------
+
+def check_standard_input(tenure, folder):
+    """Each kind of file gives the same answer from standard input, as a file and as a pipe."""
+    net = Network(5)
+    gates(net)
+    pt2, model = net.write(folder, "stdin")
+    program = small()
+    program.parameter("p", [3], [1.0, 2.0, 3.0])
+    program.node("add.Tensor", {"z": ([2, 3],)}, self="y", other="p_p")
+    program.output("z")
+    weights = program.safetensors(folder / "stdin.safetensors")
+    examples = pathlib.Path(__file__).resolve().parent.parent.parent / "examples"
+    folders = examples / "foreign/xla"
+    assignment = next(folders.glob("**/*-buffer-assignment.txt"))
+    for words, path in ((["plan", "--json"], pt2), (["plan", "--json"], model), (["fit", "--budget", "1GB", "--json"], pt2),
+                        (["plan", "--json"], examples / "models/keywords.tflite"),
+                        (["plan", "--json"], examples / "foreign/convolutions.pte"),
+                        (["report", "--json"], examples / "foreign/convolutions.pte"),
+                        (["verify", "--json"], examples / "foreign/convolutions.pte"),
+                        (["estimate", "--json"], weights)):
+        file = subprocess.run([tenure, words[0], str(path), *words[1:]], capture_output=True, timeout=120)
+        with open(path, "rb") as source:
+            plain = subprocess.run([tenure, words[0], "-", *words[1:]], capture_output=True, timeout=120, stdin=source)
+        piped = subprocess.run([tenure, words[0], "-", *words[1:]], capture_output=True, timeout=120, input=path.read_bytes())
+        if file.returncode != 0:
+            fail(f"{words[0]} {path.name}", file.stderr.decode())
+        for done in (plain, piped):
+            told, expected = (comparable(json.loads(text or "null")) for text in (done.stdout, file.stdout))
+            if done.returncode != 0 or told != expected:
+                fail(f"{words[0]} - < {path.name}", f"status {done.returncode}: {done.stderr.decode()}")
+    done = subprocess.run([tenure, "report", "-"], capture_output=True, text=True, timeout=120, input=assignment.read_text())
+    if "XLA" not in done.stdout and "-live-range.txt" not in done.stderr:
+        fail("report - < *-buffer-assignment.txt", f"status {done.returncode}: {done.stderr}")
+
+
+def comparable(answer):
+    """An answer without the path of the input, times and random choices."""
+    if isinstance(answer, dict):
+        return {key: comparable(value) for key, value in answer.items()
+                if key not in ("input", "plan", "stages") and "second" not in key}
+    return [comparable(value) for value in answer] if isinstance(answer, list) else answer
+
+
+def check_wrong_names(tenure, folder):
+    """A file under the name of another kind: the error says what the file is, and what to do."""
+    net = Network(5)
+    gates(net)
+    pt2, model = (path.read_bytes() for path in net.write(folder, "named"))
+    arrays = io.BytesIO()
+    with zipfile.ZipFile(arrays, "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY")
+    other = io.BytesIO()
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("readme.txt", "text")
+    examples = pathlib.Path(__file__).resolve().parent.parent.parent / "examples"
+    pte = (examples / "foreign/convolutions.pte").read_bytes()
+    lite = (examples / "models/keywords.tflite").read_bytes()
+    kinds = {"pt2": (pt2, "a program of torch.export; give it a name that ends in .pt2"), "onnx": (model, "an ONNX model; give it a name that ends in .onnx"),
+             "tflite": (lite, "a TensorFlow Lite model; give it a name that ends in .tflite"),
+             "pte": (pte, "a program of ExecuTorch; give it a name that ends in .pte"),
+             "npz": (arrays.getvalue(), "arrays of NumPy"), "zip": (other.getvalue(), "a zip archive; unpack it first"),
+             "cut": (pt2[:len(pt2) // 2], "a damaged zip archive; copy or download it again"),
+             "json": (b'{"a": 1}', "JSON text; give it a name that ends in .json"), "gz": (b"\x1f\x8b\x08" + bytes(30), "compressed by gzip; unpack it first")}
+    for kind, (data, reason) in kinds.items():
+        for suffix in ("onnx", "tflite", "pt2", "pte"):
+            if kind == suffix or (suffix == "pt2" and data[:2] == b"PK"):
+                continue
+            path = folder / f"really_{kind}.{suffix}"
+            path.write_bytes(data)
+            status, _, error = run(tenure, "plan", path)
+            if status != 2 or reason not in error or f"its name says .{suffix}, but it is" not in error:
+                fail(f"{kind} under the name of {suffix}", f"status {status}: {error}")
+
+
 # --- what is refused -------------------------------------------------------------------------------
 
 def small():
@@ -701,6 +887,12 @@ def main():
         count = check_operators(options.tenure, folder, options.seed)
         ran = sum(check_storages(options.tenure, folder, options.seed * 100000 + seed) for seed in range(case_count(options.count, 20)))
         check_symbols(options.tenure, folder)
+        check_numbers(options.tenure, folder)
+        for seed in range(case_count(8, 2)):
+            check_weights(options.tenure, folder, options.seed * 100 + seed)
+        check_wrong_weights(options.tenure, folder)
+        check_standard_input(options.tenure, folder)
+        check_wrong_names(options.tenure, folder)
         check_hostile(options.tenure, folder)
         check_strangers(options.tenure, folder)
         check_buffers(options.tenure, folder)

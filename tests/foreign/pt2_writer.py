@@ -60,7 +60,7 @@ def argument(what):
 class Program:
     def __init__(self):
         self.values, self.nodes, self.inputs, self.input_specs, self.outputs, self.output_specs = {}, [], [], [], [], []
-        self.ranges, self.weights, self.numbers = {}, {}, {}
+        self.ranges, self.weights, self.numbers, self.places = {}, {}, {}, {}
 
     def input(self, name, shape, dtype=FLOAT):
         self.values[name] = meta(shape, dtype)
@@ -76,6 +76,11 @@ class Program:
         if data is not None:
             self.weights[path] = (shape, dtype, data)
         return name
+
+    def stored(self, path, storage, strides, offset=0, member=None, **meta):
+        """Where a weight lies: `storage` has the elements in the order of the archive, strides and offset count
+        elements. Weights with the same `member` share their storage."""
+        self.places[path] = (storage, strides, offset, member, meta)
 
     def node(self, target, results, /, **arguments):
         """results: {name: (shape, dtype, strides)}, or a list of names that are known."""
@@ -114,11 +119,19 @@ class Program:
             archive.writestr(root + "archive_format", "pt2")
             archive.writestr(root + "archive_version", "0")
             archive.writestr(root + "models/model.json", text)
-            config = {}
+            config, written = {}, set()
             for number, (name, (shape, dtype, data)) in enumerate(self.weights.items()):
-                config[name] = {"path_name": f"weight_{number}", "is_param": True, "use_pickle": False, "tensor_meta": meta(shape, dtype)}
+                data, strides, offset, member, more = self.places.get(name, (data, None, 0, None, {}))
+                member = member or f"weight_{number}"
+                stated = {**meta(shape, dtype, strides), "storage_offset": {"as_int": offset}, **more}
+                config[name] = {"path_name": member, "is_param": True, "use_pickle": False, "tensor_meta": stated}
+                if member in written:
+                    continue
+                written.add(member)
                 form = f"<{len(data)}" + {FLOAT: "f", INT64: "q"}[dtype]
-                archive.writestr(zipfile.ZipInfo(f"{root}data/weights/weight_{number}"), struct.pack(form, *data))
+                file = zipfile.ZipInfo(f"{root}data/weights/{member}")
+                file.compress_type = method
+                archive.writestr(file, struct.pack(form, *data))
             archive.writestr(root + "data/weights/model_weights_config.json", json.dumps({"config": config}))
             archive.writestr(root + "byteorder", "little")
             for name, data in extra:

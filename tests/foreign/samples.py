@@ -7,6 +7,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 
 def run(tenure, *words):
@@ -107,7 +108,51 @@ def check_kineto(tenure, path):
         check(name, "blocks", told["blocks"], answer["allocations"][kind] + answer["frees_of_older"][kind])
 
 
+def check_dsa(tenure, folder):
+    """The solution of rp.json is written with the file's ids; its cost and peak are computed here from the placements.
+    rich.json has constraints that are not supported, and says which."""
+    problem = json.loads((folder / "rp.json").read_text())["problem"]
+    with tempfile.TemporaryDirectory() as name:
+        solution = pathlib.Path(name) / "rp.solution.json"
+        status, out, err = run(tenure, "plan", folder / "rp.json", "-o", solution, "--json")
+        check("rp.json", "status " + err, status, 0)
+        told = json.loads(out)
+        at = {row["buffer"]: row["offset"] for row in json.loads(solution.read_text())["placements"]}
+        plan = pathlib.Path(name) / "rp.json"
+        check("rp.json", "status of plan", run(tenure, "plan", folder / "rp.json", "-o", plan, "--quiet")[0], 0)
+        verified = json.loads(run(tenure, "verify", folder / "rp.json", "--plan", plan, "--json")[1])
+        check("rp.json", "valid", verified["valid"], True)
+        check("rp.json", "cost by verify", verified["reuse_cost"], told["reuse_cost"])
+    buffers = {b["id"]: b for b in problem["buffers"]}
+    check("rp.json", "buffers placed", sorted(at), sorted(buffers))
+    check("rp.json", "peak", max(at[i] + b["size"] for i, b in buffers.items()), told["peak"])
+
+    def share(i, j):
+        return at[i] < at[j] + buffers[j]["size"] and at[j] < at[i] + buffers[i]["size"]
+
+    def meet(i, j):
+        return any(x["lower"] < y["upper"] and y["lower"] < x["upper"]
+                   for x in buffers[i]["live_intervals"] for y in buffers[j]["live_intervals"])
+    for i in buffers:
+        for j in buffers:
+            if i < j and share(i, j) and meet(i, j):
+                sys.exit(f"rp.json: buffers {i} and {j} overlap")
+    cost = sum(p["cost"] for p in problem["cost_model"]["reuse_penalties"] if share(p["first"], p["second"]) and not meet(p["first"], p["second"]))
+    check("rp.json", "cost", cost, told["reuse_cost"])
+    status, _, err = run(tenure, "plan", folder / "rich.json")
+    if status != 2 or "'colocations' are not supported" not in err:
+        sys.exit(f"rich.json: status {status}: {err}")
+    for path in sorted(folder.glob("*solution.json")):
+        status, _, err = run(tenure, "verify", folder / "rp.json", "--plan", path)
+        if status != 2 or "a solution, without its problem" not in err:
+            sys.exit(f"{path.name}: status {status}: {err}")
+
+
 def check_hostile(tenure, folder):
+    for path in sorted(folder.glob("dsa_*.json")):
+        status, _, err = run(tenure, "plan", path)
+        if status != 2 or path.name not in err:
+            sys.exit(f"{path.name}: status {status}: {err}")
     for path in sorted(folder.glob("trace_*.json")):
         for command in ("report", "replay"):
             status, _, err = run(tenure, command, path)
@@ -139,6 +184,7 @@ def main():
     for path in sorted((folder / "jax").glob("*.prof")):
         check_jax(tenure, path)
     check_kineto(tenure, folder / "kineto" / "train.pt.trace.json")
+    check_dsa(tenure, folder / "dsa")
     check_hostile(tenure, folder / "hostile")
     print("all samples as expected")
 

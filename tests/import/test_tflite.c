@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 #include <tenure/rewrite.h>
 

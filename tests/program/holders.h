@@ -2,6 +2,7 @@
 #ifndef TN_TESTS_PROGRAM_HOLDERS_H
 #define TN_TESTS_PROGRAM_HOLDERS_H
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "../support.h"

@@ -15,6 +15,7 @@
 
 #include "../random_graph.h" /* of uint8: bytes are elements */
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #define STEPS_MAX 256u

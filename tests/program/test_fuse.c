@@ -3,6 +3,7 @@
 #include "count.h"
 #include "../support.h"
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/base.h"

@@ -8,6 +8,7 @@
  */
 #include "../support.h"
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/base.h"

@@ -9,6 +9,7 @@
  */
 #include "../random_graph.h" /* of uint8: bytes are elements */
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "count.h"

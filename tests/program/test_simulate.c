@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "graph/op.h"

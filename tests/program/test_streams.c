@@ -3,6 +3,7 @@
  * the same memory. Independent of the clocks that the plan is made from: orders are drawn, and each
  * byte of the arena holds a mark of the tensor that wrote it.
  */
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "count.h"

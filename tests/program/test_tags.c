@@ -4,6 +4,7 @@
 #include "count.h"
 #include "../support.h"
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/base.h"

@@ -13,6 +13,7 @@
 #include <tenure/dist.h>
 #include <tenure/engine.h>
 #include <tenure/graph.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 #include <tenure/search.h>
 #include <tenure/train.h>

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "count.h"

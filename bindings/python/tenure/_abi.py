@@ -352,7 +352,7 @@ class tn_written(Structure):
 
 class tn_engine_usage(Structure):
     _fields_ = [("planned_peak", c_uint64), ("measured_peak", c_uint64), ("arena", c_uint64), ("static_bytes", c_uint64),
-                ("run_count", c_uint64), ("seconds", c_double), ("host_bytes", c_uint64), ("host_peak", c_uint64),
+                ("run_count", c_uint64), ("kernel_streams", c_uint32), ("seconds", c_double), ("host_bytes", c_uint64), ("host_peak", c_uint64),
                 ("out_bytes", c_uint64), ("in_bytes", c_uint64), ("stall_seconds", c_double), ("raw_count", c_uint64),
                 ("spill_count", c_uint64), ("spill_bytes", c_uint64), ("talk_count", c_uint64), ("talk_bytes", c_uint64),
                 ("talk_seconds", c_double), ("fetch_bytes", c_uint64), ("fetch_seconds", c_double), ("forms_bytes", c_uint64)]
@@ -447,7 +447,7 @@ class tn_report(Structure):
                 ("kernels", c_void_p), ("fit", POINTER(tn_report_fit)), ("columns", c_uint32), ("marks", c_void_p),
                 ("static_bytes", c_uint64), ("device_bytes", c_uint64), ("device", c_char_p), ("before", c_void_p),
                 ("options", c_void_p), ("option_count", c_uint32), ("command", c_char_p), ("ooms", c_void_p),
-                ("oom_count", c_uint32), ("reserved_peak", c_uint64), ("text", c_char_p)]
+                ("oom_count", c_uint32), ("reserved_peak", c_uint64), ("text", c_char_p), ("streams", c_uint64)]
 
 
 # --- watch.h ---

@@ -15,6 +15,7 @@
     X(MODEL, "model", "a model", NULL)                                                             \
     X(ONNX, "onnx", "an .onnx model", NULL)                                                        \
     X(FOREIGN, "foreign", "a plan of another tool (an XLA dump, a .pte program)", NULL)            \
+    X(SUMS, "sums", "a profile or statistics (JAX, ONNX Runtime)", NULL)                           \
     X(TFLITE, "tflite", "a .tflite model", NULL)                                                   \
     X(MICRO_OUTPUT, "micro-output",                                                                \
       "a plan for a microcontroller (-o FILE.tflite, or -o FILE.h for a .tflite model)", NULL)     \

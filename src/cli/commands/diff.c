@@ -117,6 +117,7 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
         if (state->arg_num > 1)
             cli_misuse(state, "give only two inputs; '%s' is a third one", value);
         arguments->paths[state->arg_num] = cli_standard_input(state, value);
+        cli_input_refuse_trace(state, arguments->paths[state->arg_num]);
         return 0;
     case ARGP_KEY_END:
         if (arguments->paths[1] == NULL)
@@ -133,6 +134,17 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
 }
 
 /* --- one of the two inputs --- */
+
+/* Refuses options about planning if both inputs are plans. */
+static void diff_check_planned(const diff_arguments *arguments) {
+    static const char *const options[] = {"planner", "timeout"};
+    for (int i = 0; i < 2; i++)
+        if (strcmp(arguments->sides[i].layout->planner, "given") != 0) return;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (cli_given(options[i]))
+            cli_misuse(NULL, "--%s has no effect: both inputs are plans; remove the option",
+                       options[i]);
+}
 
 static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error *error) {
     cli_input *input = &side->input;
@@ -450,6 +462,7 @@ static int diff_run(int count, char **words) {
     cli_context_read(&context);
     tn_status status = diff_load(&arguments, 0, &error);
     if (status == TN_OK) status = diff_load(&arguments, 1, &error);
+    if (status == TN_OK) diff_check_planned(&arguments);
     if (status == TN_OK) status = diff_compare(&arguments, &error);
     if (status == TN_OK) status = diff_write(&arguments, &error);
     int code = status == TN_OK ? diff_print_answer(&arguments) : cli_fail(&error);

@@ -486,6 +486,7 @@ static tn_status plan_report(plan_arguments *arguments, tn_error *error) {
     cli_words_of(input, input->setup, &words);
     cli_report_words(&report, "plan", &words);
     report.static_bytes = plan_beside(input);
+    report.streams = input->streams.count;
     report.device_bytes = arguments->device_bytes;
     if (arguments->device != NULL) report.device = arguments->device->title;
     tn_status status = words.failed ? tn__no_memory(error, "the options of the plan") : TN_OK;

@@ -10,6 +10,8 @@
 #include "cli/traces/foreign.h"
 #include "cli/traces/profile.h"
 #include "interop/snapshot/snapshot.h"
+#include "io/import/kinds.h"
+#include <tenure/llm.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -187,7 +189,20 @@ static tn_status report_device(cli_report *report, uint32_t number) {
     return TN_OK;
 }
 
+/* Refuses models and weights, which are no record of a run. */
+static tn_status report_refuse_model(const cli_report *report, tn__span bytes) {
+    const tn__file_kind *kind = tn__file_kind_of(bytes);
+    const char *suffix = kind != NULL && kind->suffix != NULL ? kind->suffix : "";
+    bool model = tn_import_recognises(suffix);
+    if (!model && !tn_weights_recognises(suffix)) return TN_OK;
+    tn_status status = tn__fail(report->error, TN_E_UNSUPPORTED,
+                                "this is %s, which has no record of memory; `tenure %s` reads it",
+                                kind->name, model ? "plan" : "estimate");
+    return tn__where(report->error, status, "%s", report->path);
+}
+
 static tn_status report_work(cli_report *report, const uint8_t *bytes, size_t size) {
+    TN_TRY(report_refuse_model(report, (tn__span){bytes, size}));
     TN_TRY(tn_snapshot_load_memory(report->path, bytes, size, &report->context, &report->snapshot,
                                    report->error));
     uint32_t count = tn_snapshot_device_count(report->snapshot);

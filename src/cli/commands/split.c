@@ -66,7 +66,7 @@ static void split_file_check(split_file_arguments *arguments, struct argp_state 
     if (arguments->input == NULL) cli_misuse(state, "which model?");
     bool tflite = tn__has_suffix(arguments->input, ".tflite");
     if (!tflite && !tn__has_suffix(arguments->input, ".onnx"))
-        cli_misuse(state, "'%s' is not a .tflite or .onnx model", arguments->input);
+        cli_misuse(state, "'%s' is not a .tflite or .onnx model", cli_shown_path(arguments->input));
     if (arguments->output != NULL && strcmp(arguments->output, "-") == 0)
         arguments->output = tflite ? "-.tflite" : "-.onnx";
     if (arguments->output != NULL &&

@@ -158,7 +158,7 @@ static int verify_print(const cli_verify *arguments, tn_status status, const tn_
     cli_answer_begin(&answer, &verify_facts, arguments->json);
     cli_add_word(&answer, "input", cli_shown_path(input->path));
     cli_add_word(&answer, "plan",
-                 arguments->plan_path != NULL ? arguments->plan_path : input->path);
+                 cli_shown_path(arguments->plan_path != NULL ? arguments->plan_path : input->path));
     const tn_report_kernels *kernels =
         input->occupancy != NULL
             ? cli_kernel_target_report(&input->target, input->setup, &described)
@@ -210,7 +210,7 @@ static int verify_objects(cli_verify *arguments) {
     cli_answer answer;
     cli_answer_begin(&answer, &verify_facts, arguments->json);
     cli_add_word(&answer, "input", cli_shown_path(arguments->input.path));
-    cli_add_word(&answer, "plan", arguments->plan_path);
+    cli_add_word(&answer, "plan", cli_shown_path(arguments->plan_path));
     tn_status status =
         cli_objects_verify(&arguments->input, arguments->plan_path, &answer, arguments->error);
     bool printed = status == TN_OK || status == TN_E_CONFLICT;

@@ -1,5 +1,6 @@
 /* input.c - loads the input of a command: a model, which passes through all stages of compiling, or
  * a problem. */
+#define _GNU_SOURCE /* memmem */
 #include "cli/model/input.h"
 
 #include <tenure/foreign.h>
@@ -9,25 +10,63 @@
 #include "cli/model/compile_options.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/training.h"
+#include "interop/profile/profile.h"
+#include "interop/snapshot/snapshot.h"
 #include "plan/io/io.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* seconds of processor time for each technique that is tried as a hint after a budget was not
  * met */
 #define INPUT_HINT_S 2
 
+#define INPUT_LOOK ((size_t)65536) /* bytes in which a trace's list of events begins */
+
 /* --- loading --- */
+
+void cli_input_refuse_trace(struct argp_state *state, const char *path) {
+    static const char both[] = "`tenure report` and `tenure replay` read it";
+    const char *what = NULL, *how = "`tenure report` reads it";
+    struct stat facts;
+    tn__file file;
+    tn_error unused;
+    bool standard = path[0] == '-' && path[1] == '.';
+    bool model = tn_import_recognises(path) || tn_weights_how_to_export(path) != NULL ||
+                 tn_foreign_recognises(path);
+    if ((model && !standard) || (!standard && (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode))))
+        return;
+    if (tn__file_map(path, &file, &unused) != TN_OK) return;
+    const char *text = (const char *)file.bytes;
+    size_t heading = file.size < 200 ? file.size : 200;
+    if (tn__has_suffix(path, ".prof") || tn__has_suffix(path, ".pb.gz"))
+        what = "a device memory profile of JAX, without live ranges";
+    else if (tn__node_stats_recognises(file.bytes, file.size))
+        what = "a file of ONNX Runtime's node memory statistics, without live ranges";
+    else if (file.size > 1 && file.bytes[0] == 0x80)
+        what = "a pickle, perhaps a memory snapshot of PyTorch", how = both;
+    else if (tn__gzip_is(file.bytes, file.size))
+        what = "compressed by gzip, perhaps a profile or a snapshot", how = both;
+    else if (memmem(text, file.size < INPUT_LOOK ? file.size : INPUT_LOOK, "\"traceEvents\"", 13))
+        what = "a trace of PyTorch's profiler", how = both;
+    else if (heading >= 7 && memcmp(text, "action,", 7) == 0)
+        what = "a log of allocations", how = "`tenure replay` reads it";
+    tn__file_unmap(&file);
+    if (what != NULL) cli_misuse(state, "%s: this is %s; %s", cli_shown_path(path), what, how);
+}
 
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what,
                     const char *path) {
     if (input->path != NULL)
         cli_misuse(state, "give only one %s; '%s' is a second one", what, path);
     input->path = cli_standard_input(state, path);
-    cli_condition_set(CLI_IF_FOREIGN, tn_foreign_recognises(input->path));
+    cli_input_refuse_trace(state, input->path);
+    bool foreign = tn_foreign_recognises(input->path);
+    cli_condition_set(CLI_IF_FOREIGN, foreign);
+    if (foreign) cli_condition_set(CLI_IF_MODEL, false);
 }
 
 /* A file that no importer reads counts as a model, too, if the importer can explain how to export a
@@ -154,8 +193,12 @@ static tn_status input_set_up(cli_input *input, tn_setup_stage stage, const tn_p
     tn_setup *made;
     const tn_graph *graph = input_ask(input, plan, &asked);
     const tn_setup_options *options = &asked.all.setup;
-    TN_TRY(stage == TN_SETUP_REWRITE ? tn_setup_create(graph, options, &made, error)
-                                     : tn_setup_from(input->setup, stage, options, &made, error));
+    tn_status status = stage == TN_SETUP_REWRITE
+                           ? tn_setup_create(graph, options, &made, error)
+                           : tn_setup_from(input->setup, stage, options, &made, error);
+    if (status == TN_E_INVALID || status == TN_E_CONFLICT)
+        status = tn__where(error, status, "%s", input->path);
+    if (status != TN_OK) return status;
     cli_input_take_setup(input, made);
     return TN_OK;
 }

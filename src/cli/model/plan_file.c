@@ -330,6 +330,17 @@ const cli_plan_tensor *cli_plan_file_find(const cli_plan_file *file, tn_tensor_i
     return bsearch(&sought, file->tensors, file->tensor_count, sizeof sought, plan_order);
 }
 
+tn_status cli_plan_conflict(tn_status status, tn_error *error) {
+    char why[sizeof error->message];
+    if (status != TN_E_INVALID) return status;
+    memcpy(why, error->message, sizeof why);
+    const char *colon = error->where[0] != '\0' ? ": " : "";
+    int room = (int)(sizeof error->message - strlen(error->where) - strlen(colon) - 1);
+    snprintf(error->message, sizeof error->message, "%s%s%.*s", error->where, colon, room, why);
+    error->where[0] = '\0';
+    return error->status = TN_E_CONFLICT;
+}
+
 #ifdef TENURE_MINIMAL
 
 tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *error) {
@@ -427,10 +438,23 @@ static tn_status plan_tensors(cli_plan_file *file, tn_error *error) {
                              "and \"first\" must be numbers of at least 0",
                              error);
         tensor->first = json_integer_value(first);
+        tensor->index = (uint32_t)index;
         tensor->name = plan_text(item, "name");
     }
     file->tensor_count = (uint32_t)count;
     qsort(file->tensors, count, sizeof *file->tensors, plan_order);
+    for (size_t i = 1; i < count; i++) {
+        const cli_plan_tensor *a = &file->tensors[i - 1], *b = &file->tensors[i];
+        if (plan_order(a, b) != 0) continue;
+        char text[120];
+        uint32_t before = a->index < b->index ? a->index : b->index;
+        uint32_t after = a->index < b->index ? b->index : a->index;
+        snprintf(text, sizeof text,
+                 "it is that of tensors[%u], with the same \"tensor\", \"node\" and \"first\"; "
+                 "a tensor is listed once",
+                 before);
+        return plan_fail(file, "tensors", after, text, error);
+    }
     return TN_OK;
 }
 
@@ -485,6 +509,7 @@ static tn_status plan_read(cli_plan_file *file, tn_error *error) {
     file->has_options = json_is_object(json_object_get(file->document, "options"));
     file->library = plan_text(file->document, "library");
     file->has_peak = plan_number(result, "peak", &file->peak);
+    file->has_lower_bound = plan_number(result, "lower_bound", &file->lower_bound);
     TN_TRY(plan_claims(file, result, error));
     TN_TRY(plan_tensors(file, error));
     TN_TRY(plan_steps(file, error));
@@ -661,11 +686,13 @@ tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph
     for (size_t i = 0; i < steps && status == TN_OK; i++)
         status = plan_instruction(file, graph, tensors + (uint32_t)forms, i, &list[i], error);
     if (status == TN_OK)
-        status = forms > 0 ? tn_program_from_encoded(graph, encoded, (uint32_t)forms, list,
-                                                     (uint32_t)steps, blocks, (uint32_t)regions,
-                                                     program, error)
-                           : tn_program_from(graph, list, (uint32_t)steps, blocks,
-                                             (uint32_t)regions, program, error);
+        status =
+            cli_plan_conflict(forms > 0 ? tn_program_from_encoded(graph, encoded, (uint32_t)forms,
+                                                                  list, (uint32_t)steps, blocks,
+                                                                  (uint32_t)regions, program, error)
+                                        : tn_program_from(graph, list, (uint32_t)steps, blocks,
+                                                          (uint32_t)regions, program, error),
+                              error);
     free(list);
     free(blocks);
     free(encoded);

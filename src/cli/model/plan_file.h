@@ -19,6 +19,7 @@ typedef struct cli_plan_tensor {
     uint64_t offset;     /* offset of the tensor that the plan states */
     uint64_t bytes;
     int64_t first;
+    uint32_t index;   /* index in the list of the document */
     const char *name; /* name of the tensor for messages; never NULL */
 } cli_plan_tensor;
 
@@ -33,7 +34,8 @@ typedef struct cli_plan_file {
     /* number of live ranges; 0: the plan identifies no tensors, like plans of other tools */
     uint32_t tensor_count;
     bool has_program, has_peak; /* has_program: the steps of the plan refer to tensors by index */
-    uint64_t peak;
+    bool has_lower_bound;
+    uint64_t peak, lower_bound; /* as the plan states them */
     bool has_reuse_cost;
     uint64_t reuse_cost; /* the reuse cost that the plan states */
     bool has_waits;
@@ -55,8 +57,12 @@ tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli
 /* Sets `target` to the kernels that a plan of an older version records, which has no options. Does
  * nothing if the user chose kernels. */
 void cli_plan_file_target(const cli_plan_file *file, cli_kernel_target *target);
+/* Turns E_INVALID into E_CONFLICT, and moves the place of the error into its message: a plan that
+ * was read but is wrong is not valid, whatever is wrong about it. Returns other statuses as they
+ * are. */
+tn_status cli_plan_conflict(tn_status status, tn_error *error);
 /* Makes the program that the plan lists, for the planned graph. Errors: E_INVALID (an index out of
- * range, or the errors of tn_program_from), E_NO_MEMORY. */
+ * range), E_CONFLICT (the program cannot run, or does not compute the graph), E_NO_MEMORY. */
 tn_status cli_plan_file_program(const cli_plan_file *file, const tn_graph *graph,
                                 tn_program **program, tn_error *error);
 /* Finds the place of a live range in the plan. Returns NULL if the plan has no such live range. */

@@ -197,8 +197,8 @@ static tn_status rows_item_at(const cli_verify *arguments, const cli_plan_tensor
     if (item->buffer < tn_problem_count(arguments->plan) &&
         tn__add(arguments->plan_offsets[item->buffer], item->delta, offset))
         return TN_OK;
-    TN_FAIL(arguments->error, TN_E_INVALID, "%.120s: tensor '%.80s' is in no buffer of the plan",
-            arguments->plan_path, item->name);
+    TN_FAIL(arguments->error, TN_E_CONFLICT, "tensor '%.80s' is in no buffer of the plan",
+            item->name);
 }
 
 /* Sets above[bank] to a number that is added to the offsets of a bank, so that offsets in different
@@ -610,10 +610,14 @@ tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout)
                     "it at %s",
                     item->name, tn__grouped(item->offset, said), tn__grouped(offset, is));
     }
-    if (file->has_options && file->has_peak && file->peak != layout->peak)
+    if (file->has_peak && file->peak != layout->peak)
         TN_FAIL(arguments->error, TN_E_CONFLICT,
                 "the plan contradicts itself: its peak is %s, but its buffers end at %s",
                 tn__grouped(file->peak, said), tn__grouped(layout->peak, is));
+    if (file->has_lower_bound && file->lower_bound > layout->peak)
+        TN_FAIL(arguments->error, TN_E_CONFLICT,
+                "the plan contradicts itself: its lower bound is %s, but it needs %s",
+                tn__grouped(file->lower_bound, said), tn__grouped(layout->peak, is));
     return TN_OK;
 }
 

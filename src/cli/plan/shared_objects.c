@@ -406,8 +406,8 @@ static tn_status check_run(check *state, cli_input *input) {
     if (status != TN_OK) return status;
     for (uint32_t i = 0; i < state->from.count; i++) {
         if (state->given[i] == 0)
-            return check_fail(state, "the plan has no object for",
-                              objects_record_name(&state->from, i, state->numbers[i]));
+            TN_FAIL(state->error, TN_E_CONFLICT, "the plan has no object for '%.80s'",
+                    objects_record_name(&state->from, i, state->numbers[i]));
     }
     TN_TRY(check_objects(state));
     const tn_edges *edges = &state->from.reallocation;

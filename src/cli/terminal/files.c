@@ -1,12 +1,12 @@
 /* files.c - the files of the command line. It checks them before the work begins, and it supports
  * the path `-` for standard input and output.
  *
- * The kind of standard input is detected from its first bytes. A pipe is copied to a temporary
- * file, so that it can be read several times. The rest of the program finds the kind of a file by
- * the suffix of its path, so standard input has a path such as "-.csv" there.
- */
+ * The kind of standard input is detected from its contents (io/import/kinds.h). A pipe is copied to
+ * a temporary file, so that it can be read several times. The rest of the program finds the kind of
+ * a file by the suffix of its path, so standard input has a path such as "-.csv" there. */
 #include "base/base.h"
 #include "cli/cli.h"
+#include "io/import/kinds.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 /* --- standard input --- */
 
 #define FILES_MOST (UINT64_C(4) << 30) /* largest number of bytes read from a pipe */
-#define FILES_LOOK 512 /* bytes of standard input that are used to detect its kind */
+#define FILES_LOOK 512 /* bytes of standard input that are searched for control characters */
 #define FILES_STEP 65536
 
 /* Returns the value of --read-limit, or FILES_MOST if it is not given. The option may come after
@@ -71,14 +71,19 @@ static void files_spool(struct argp_state *state) {
     fclose(file);
 }
 
-static const char *files_kind(const char *bytes, size_t count) {
-    size_t at = 0;
-    if (count >= 8 && memcmp(bytes + 4, "TFL3", 4) == 0) return "-.tflite";
-    while (at < count && strchr(" \t\r\n", bytes[at]) != NULL) at++;
-    if (at < count && (bytes[at] == '{' || bytes[at] == '[')) return "-.json";
-    for (size_t i = 0; i < count; i++)
-        if ((unsigned char)bytes[i] < ' ' && strchr("\t\r\n", bytes[i]) == NULL) return "-.onnx";
-    return "-.csv";
+/* Returns the path that stands for standard input of the given kind, such as "-.onnx". The result
+ * lasts until the next call. */
+static const char *files_path_of(tn__span input) {
+    static char path[32];
+    const tn__file_kind *kind = tn__file_kind_of(input);
+    const char *suffix = kind != NULL && kind->suffix != NULL ? kind->suffix : ".onnx";
+    bool is_text = kind == NULL;
+    for (size_t i = 0; is_text && i < input.size && i < FILES_LOOK; i++)
+        is_text = input.bytes[i] >= ' ' ||
+                  (input.bytes[i] != 0 && strchr("\t\r\n", input.bytes[i]) != NULL);
+    if (is_text) suffix = ".csv";
+    snprintf(path, sizeof path, suffix[0] == '.' ? "-%s" : "-.%s", suffix);
+    return path;
 }
 
 /* --- input and output files must differ --- */
@@ -138,7 +143,8 @@ static bool files_is_standard(const char *path) {
 }
 
 const char *cli_standard_input(struct argp_state *state, const char *path) {
-    char bytes[FILES_LOOK];
+    tn__file file;
+    tn_error error;
     if (!files_is_standard(path)) {
         cli_note_input(path);
         return path;
@@ -146,9 +152,11 @@ const char *cli_standard_input(struct argp_state *state, const char *path) {
     files_spool(state);
     files_is_read = true;
     if (path[1] != '\0') return path;
-    ssize_t count = pread(STDIN_FILENO, bytes, sizeof bytes, 0);
-    if (count <= 0) cli_misuse(state, "<stdin>: standard input is empty");
-    return files_kind(bytes, (size_t)count);
+    if (tn__file_map("-", &file, &error) != TN_OK) cli_end(&error);
+    if (file.size == 0) cli_misuse(state, "<stdin>: standard input is empty");
+    path = files_path_of((tn__span){file.bytes, file.size});
+    tn__file_unmap(&file);
+    return path;
 }
 
 const char *cli_standard_output(const char *path) {

@@ -312,12 +312,20 @@ static void messages_put_message(const char *message) {
 }
 
 int cli_fail_with(const tn_error *error, const char *members) {
+    static const char interrupted[] = "interrupted before any result was found";
+    bool ended = error->status == TN_E_STOPPED && cli_interrupted();
     cli_progress_end();
-    messages_fail_json(error, members);
+    /* stages of the work say that they were stopped, but not by whom; a search says it itself */
+    tn_error told = *error;
+    if (ended && strncmp(told.message, "interrupted", 11) != 0) {
+        snprintf(told.message, sizeof told.message, "%s", interrupted);
+        told.where[0] = '\0';
+    }
+    messages_fail_json(&told, members);
     if (error->status == TN_E_IO && messages_reader_left()) messages_end_by_signal();
-    if (error->status == TN_E_STOPPED && cli_interrupted()) {
+    if (ended) {
         cli_prefix(CLI_ERROR);
-        fputs("interrupted before any result was found\n", stderr);
+        fprintf(stderr, "%s\n", interrupted);
         return tn_status_exit_code(error->status);
     }
     cli_prefix(CLI_ERROR);

@@ -148,7 +148,7 @@ void cli_foreign_verify_add(cli_answer *answer, const tn_foreign *foreign, bool 
     const tn_foreign_facts *facts = tn_foreign_facts_of(foreign);
     cli_add_word(answer, "tool", facts->tool);
     cli_add_word(answer, "form", facts->form);
-    cli_add_word(answer, "module", facts->module);
+    cli_add_word(answer, "module", facts->module[0] != '\0' ? facts->module : NULL);
     cli_add(answer, "values", facts->value_count);
     cli_add_when(answer, valid && facts->joined > 0, "joined", facts->joined);
     cli_add(answer, "without_life", facts->without_life);

@@ -105,7 +105,7 @@ static void foreign_add_module(cli_answer *answer, const tn_foreign_facts *facts
     cli_add_word(answer, "tool", facts->tool);
     cli_add_more(answer, " (%s)", facts->form);
     cli_add_word(answer, "form", facts->form);
-    cli_add_word(answer, "module", facts->module);
+    cli_add_word(answer, "module", facts->module[0] != '\0' ? facts->module : NULL);
     if (facts->modules > 1)
         cli_add_more(answer, ", one of %u; --module reads another", facts->modules);
     cli_add(answer, "modules", facts->modules);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/traces/profile.h"
+#include "cli/command_line/combine.h"
 #include "interop/profile/profile.h"
 
 /* --- the table of facts --- */
@@ -239,11 +240,10 @@ bool cli_profile_recognises(const char *path, const uint8_t *bytes, size_t size)
 }
 
 int cli_profile_report(cli_report *report, const uint8_t *bytes, size_t size) {
-    tn_status status = TN_OK;
-    if (report->output_count > 0)
-        status = tn__fail(report->error, TN_E_UNSUPPORTED, "-o %s: %s has no live ranges to draw",
-                          report->outputs[0], report->path);
-    else if (profile_is_node_stats(report->path, bytes, size))
+    tn_status status;
+    cli_condition_set(CLI_IF_SUMS, true);
+    cli_combine_check(NULL);
+    if (profile_is_node_stats(report->path, bytes, size))
         status = node_stats_work(report, bytes, size);
     else
         status = profile_work(report, bytes, size);

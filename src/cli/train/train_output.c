@@ -193,7 +193,8 @@ const cli_facts cli_train_facts = {
     .rows = (const cli_fact[]){
         CLI_FACTS_ALSO(&cli_kernel_target_facts),
         CLI_FACTS_ALSO(&cli_fitted_facts),
-        CLI_FACT(BYTES, "planned_peak", "planned peak", "peak of the arena in the plan"),
+        CLI_FACT(BYTES, "planned_peak", "planned peak",
+                 "peak of the arena in the plan; null: with `--online`, no step had a plan yet"),
         CLI_FACT_BRIEF(BYTES, "measured_peak", "measured peak", "@ measured",
                        "highest byte of the arena that the run used"),
         CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
@@ -339,7 +340,10 @@ static void answer_memory(cli_answer *answer, const cli_train *train) {
     char size[TN_SIZE_TEXT_MAX];
     tn_engine_usage usage;
     tn_engine_measure(tn_trainer_engine(train->trainer), &usage);
-    cli_add(answer, "planned_peak", usage.planned_peak);
+    if (train->online != NULL && usage.planned_peak == 0)
+        cli_add_null(answer, "planned_peak");
+    else
+        cli_add(answer, "planned_peak", usage.planned_peak);
     cli_add(answer, "measured_peak", usage.measured_peak);
     cli_add(answer, "arena", usage.arena);
     cli_add(answer, "weights", usage.static_bytes);

@@ -15,6 +15,7 @@
 #include "fit/budget/weight_streaming.h"
 
 #include <tenure/fit.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include <math.h>

@@ -16,6 +16,7 @@
 #include "fit/setup/setup.h"
 
 #include <tenure/engine.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 /* alignment of scratch memory; a gain of fewer bytes does not count */

@@ -11,6 +11,7 @@
 #include "fit/budget/weight_streaming.h"
 
 #include <tenure/engine.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "fit/setup/setup.h"

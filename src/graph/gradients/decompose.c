@@ -65,29 +65,17 @@ tn_status tn__decompose_give(tn_decompose *it, uint32_t output, tn_tensor_id fro
 
 /* --- constants --- */
 
-static tn_status decompose_constant(tn_decompose *it, tn_dtype dtype, uint32_t rank, tn_value value,
-                                    tn_tensor_id *id) {
-    int64_t shape[] = {(int64_t)value.count};
-    tn_tensor_spec spec = {.name = "",
-                           .dtype = dtype,
-                           .kind = TN_KIND_CONSTANT,
-                           .rank = rank,
-                           .shape = shape,
-                           .value = value};
-    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
-}
-
 tn_status tn__decompose_number(tn_decompose *it, double number, tn_tensor_id *id) {
-    return decompose_constant(it, it->dtype, 0, (tn_value){.count = 1, .floats = &number}, id);
+    return tn__graph_add_number(it->graph, it->dtype, number, id, it->error);
 }
 
 tn_status tn__decompose_integer(tn_decompose *it, int64_t number, tn_tensor_id *id) {
-    return decompose_constant(it, TN_INT64, 0, (tn_value){.count = 1, .ints = &number}, id);
+    return tn__graph_add_integer(it->graph, number, id, it->error);
 }
 
 tn_status tn__decompose_list(tn_decompose *it, const int64_t *list, uint32_t count,
                              tn_tensor_id *id) {
-    return decompose_constant(it, TN_INT64, 1, (tn_value){.count = count, .ints = list}, id);
+    return tn__graph_add_list(it->graph, list, count, id, it->error);
 }
 
 /* --- views --- */

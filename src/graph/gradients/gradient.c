@@ -100,29 +100,17 @@ tn_status tn__gradient_some(tn_gradient *it, const char *type, const tn_tensor_i
                         output_count);
 }
 
-static tn_status gradient_constant(tn_gradient *it, tn_dtype dtype, uint32_t rank, tn_value value,
-                                   tn_tensor_id *id) {
-    int64_t shape[] = {(int64_t)value.count};
-    tn_tensor_spec spec = {.name = "",
-                           .dtype = dtype,
-                           .kind = TN_KIND_CONSTANT,
-                           .rank = rank,
-                           .shape = shape,
-                           .value = value};
-    return tn_graph_add_tensor(it->graph, &spec, id, it->error);
-}
-
 tn_status tn__gradient_list(tn_gradient *it, const int64_t *values, uint32_t count,
                             tn_tensor_id *id) {
-    return gradient_constant(it, TN_INT64, 1, (tn_value){.count = count, .ints = values}, id);
+    return tn__graph_add_list(it->graph, values, count, id, it->error);
 }
 
 tn_status tn__gradient_integer(tn_gradient *it, int64_t value, tn_tensor_id *id) {
-    return gradient_constant(it, TN_INT64, 0, (tn_value){.count = 1, .ints = &value}, id);
+    return tn__graph_add_integer(it->graph, value, id, it->error);
 }
 
 tn_status tn__gradient_number(tn_gradient *it, tn_dtype dtype, double value, tn_tensor_id *id) {
-    return gradient_constant(it, dtype, 0, (tn_value){.count = 1, .floats = &value}, id);
+    return tn__graph_add_number(it->graph, dtype, value, id, it->error);
 }
 
 tn_status tn__gradient_reshaped(tn_gradient *it, uint32_t input, tn_tensor_id gradient) {

@@ -263,13 +263,7 @@ static tn_status make_tensor(make_state *state, tn_tensor_id like, const char *w
 
 static tn_status make_list(make_state *state, const int64_t *values, uint32_t count,
                            tn_tensor_id *id) {
-    int64_t length = count;
-    tn_tensor_spec spec = {.dtype = TN_INT64,
-                           .kind = TN_KIND_CONSTANT,
-                           .rank = 1,
-                           .shape = &length,
-                           .value = {.count = count, .ints = values}};
-    return tn_graph_add_tensor(state->graph, &spec, id, state->error);
+    return tn__graph_add_list(state->graph, values, count, id, state->error);
 }
 
 /* Adds an operator with one output, which exists already. */

@@ -90,17 +90,10 @@ static tn_status loss_shape(tn__train *it) {
     bool same = own.rank == like.rank &&
                 (own.rank == 0 || memcmp(own.shape, like.shape, own.rank * sizeof *own.shape) == 0);
     if (same || it->scores == it->shaped || it->part_count > 0) return TN_OK;
-    int64_t count = like.rank, literal = 1;
-    tn_value value = {.count = like.rank, .ints = like.shape};
-    tn_tensor_spec list = {.name = "",
-                           .dtype = TN_INT64,
-                           .kind = TN_KIND_CONSTANT,
-                           .rank = 1,
-                           .shape = &count,
-                           .value = value};
+    int64_t literal = 1;
     tn_tensor_spec made = {.name = "scores", .kind = TN_KIND_ACTIVATION, .rank = TN_RANK_UNKNOWN};
     tn_tensor_id inputs[] = {it->scores, TN_NONE}, output;
-    TN_TRY(tn_graph_add_tensor(it->graph, &list, &inputs[1], it->error));
+    TN_TRY(tn__graph_add_list(it->graph, like.shape, like.rank, &inputs[1], it->error));
     TN_TRY(tn_graph_add_tensor(it->graph, &made, &output, it->error));
     const tn_attr attr = TN__ATTR_INT("allowzero", &literal);
     tn_op_spec spec = {.name = "scores",

@@ -171,7 +171,7 @@ static tn_status parts_tensor(tn__train *it, const char *name, uint32_t number, 
 static tn_status parts_split(tn__train *it, const char *name, tn_tensor_id whole,
                              const parts_cut *cut, uint32_t axis, uint32_t number,
                              tn_tensor_id *made) {
-    int64_t along = axis, count = cut->count;
+    int64_t along = axis;
     int64_t *sizes = tn__arena_array(&it->arena, cut->count, sizeof *sizes);
     tn_tensor_id inputs[] = {whole, TN_NONE};
     if (sizes == NULL) return tn__no_memory(it->error, "a loss in parts");
@@ -179,13 +179,7 @@ static tn_status parts_split(tn__train *it, const char *name, tn_tensor_id whole
         sizes[p] = parts_begin(cut, p + 1) - parts_begin(cut, p);
         TN_TRY(parts_tensor(it, name, number + p, &made[p]));
     }
-    tn_tensor_spec list = {.name = "",
-                           .dtype = TN_INT64,
-                           .kind = TN_KIND_CONSTANT,
-                           .rank = 1,
-                           .shape = &count,
-                           .value = {.count = cut->count, .ints = sizes}};
-    TN_TRY(tn_graph_add_tensor(it->graph, &list, &inputs[1], it->error));
+    TN_TRY(tn__graph_add_list(it->graph, sizes, cut->count, &inputs[1], it->error));
     const tn_attr attr = TN__ATTR_INT("axis", &along);
     tn_op_spec spec = {.name = name,
                        .type = "Split",
@@ -382,12 +376,9 @@ static double parts_share(const tn__train *it, uint32_t part) {
 static tn_status parts_weigh(tn__train *it, uint32_t part, tn_tensor_id *loss) {
     double share = parts_share(it, part);
     bool wide = tn_graph_tensor(it->model, it->scores)->dtype == TN_FLOAT64;
-    tn_tensor_spec spec = {.name = "",
-                           .dtype = wide ? TN_FLOAT64 : TN_FLOAT32,
-                           .kind = TN_KIND_CONSTANT,
-                           .value = {.count = 1, .floats = &share}};
     tn_tensor_id weight, mean = *loss;
-    TN_TRY(tn_graph_add_tensor(it->graph, &spec, &weight, it->error));
+    TN_TRY(
+        tn__graph_add_number(it->graph, wide ? TN_FLOAT64 : TN_FLOAT32, share, &weight, it->error));
     TN_TRY(parts_tensor(it, "loss.share", part, loss));
     return parts_op(it, "Mul", mean, weight, *loss);
 }

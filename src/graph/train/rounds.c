@@ -237,11 +237,7 @@ tn_status tn__train_micro(tn__train *it, tn_tensor_id *micro) {
         *micro = it->made.micro;
         return TN_OK;
     }
-    tn_tensor_spec spec = {.name = "",
-                           .dtype = TN_INT64,
-                           .kind = TN_KIND_CONSTANT,
-                           .value = {.count = 1, .ints = &number}};
-    return tn_graph_add_tensor(it->graph, &spec, micro, it->error);
+    return tn__graph_add_integer(it->graph, number, micro, it->error);
 }
 
 /* --- gradients --- */

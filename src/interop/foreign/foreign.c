@@ -12,6 +12,8 @@
  */
 #include "interop/foreign/foreign.h"
 
+#include "io/import/kinds.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -498,8 +500,12 @@ static tn_status foreign_load_pte(const char *path, const tn_foreign_options *op
     tn__file file;
     const tn_context context = tn__context(options->context);
     TN_TRY(tn__file_map_most(path, context.read_limit, &file, error));
-    tn_status status = tn__pte_read(path, (tn__span){file.bytes, file.size}, options->module,
-                                    &context, foreign, error);
+    tn__span bytes = {file.bytes, file.size};
+    const tn__file_kind *kind = tn__file_kind_of(bytes);
+    bool other = kind != NULL && (kind->suffix == NULL || strcmp(kind->suffix, ".pte") != 0);
+    tn_status status = other
+                           ? tn__where(error, tn__file_kind_refuse(kind, ".pte", error), "%s", path)
+                           : tn__pte_read(path, bytes, options->module, &context, foreign, error);
     if (status == TN_OK)
         (*foreign)->file = file;
     else

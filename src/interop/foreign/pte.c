@@ -475,5 +475,5 @@ tn_status tn__pte_read(const char *name, tn__span file, const char *method,
         *foreign = made;
     else
         tn_foreign_destroy(made);
-    return tn__where(error, status, "%.200s", name);
+    return tn__where_in(error, status, name);
 }

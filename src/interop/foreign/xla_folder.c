@@ -27,6 +27,7 @@ typedef struct folder_reading {
     /* path of a file in the folder; other files are opened relative to its folder */
     const char *beside;
     const char *module; /* the module that the caller chose, or NULL */
+    bool alone; /* true: the texts are standard input, so other files of the module do not exist */
     char chosen[NAME_MAX + 1];
     uint64_t planned;      /* planned bytes of the module that is chosen so far */
     uint32_t count, files; /* count: modules in the folder; files: files of any kind */
@@ -110,6 +111,14 @@ static tn_status folder_map(const folder_reading *reading, size_t stem, const ch
                             char name[NAME_MAX + 64], tn__file *file, tn__xla_file *text) {
     snprintf(name, NAME_MAX + 64, "%.*s%s", (int)stem, reading->chosen, suffix);
     text->name = name;
+    if (reading->alone) {
+        if (strcmp(suffix, FOLDER_SUFFIX) != 0) return TN_OK;
+        text->name = "standard input";
+        TN_TRY(
+            tn__file_map_most(reading->beside, reading->context->read_limit, file, reading->error));
+        text->span = (tn__span){file->bytes, file->size};
+        return TN_OK;
+    }
     bool follows = reading->context->follow_links;
     int probe =
         tn__open_beneath(reading->beside, name, follows, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -134,7 +143,7 @@ static tn_status folder_read(const folder_reading *reading, tn_foreign **foreign
     for (int i = 0; i < 3; i++) tn__file_unmap(&files[i]);
     if (status != TN_OK) return status;
     (*foreign)->facts.modules = reading->count;
-    if ((*foreign)->facts.module[0] != '\0') return TN_OK;
+    if ((*foreign)->facts.module[0] != '\0' || reading->alone) return TN_OK;
     char *name = tn__foreign_text(*foreign, (tn__span){(const uint8_t *)reading->chosen, stem});
     if (name == NULL) return tn__no_memory(reading->error, "a name");
     (*foreign)->facts.module = name;
@@ -165,6 +174,7 @@ tn_status tn__xla_load(const char *path, const tn_foreign_options *options, tn_f
         status = folder_choose(&reading, path);
     } else {
         reading.count = 1;
+        reading.alone = path[0] == '-' && path[1] == '.';
         snprintf(reading.chosen, sizeof reading.chosen, "%s", tn__base_name(path));
         if (!tn__has_suffix(reading.chosen, FOLDER_SUFFIX))
             status = tn__fail(error, TN_E_UNSUPPORTED, "its name does not end in " FOLDER_SUFFIX);

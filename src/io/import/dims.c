@@ -9,6 +9,7 @@ typedef struct dims_entry {
     bool given;       /* true: the value was given by the option `dims` */
     bool used;        /* true: the symbol occurs in the file */
     bool input;       /* true: the symbol is a dimension of an input */
+    bool named;       /* true: the file names the symbol, but reading it needs no value */
 } dims_entry;
 
 typedef struct dims_open {
@@ -73,7 +74,7 @@ tn_status tn__dims_bind(tn__dims *dims, tn__span symbol, int64_t value, const ch
                         tn_error *error) {
     dims_entry *entry = dims_entry_of(dims, symbol);
     if (!entry) return tn__no_memory(error, "the dimensions");
-    entry->used = true;
+    entry->used = entry->named = true;
     if (entry->value != TN_DIM_UNKNOWN && entry->value != value)
         TN_FAIL(error, TN_E_INVALID,
                 "`input_shapes` %.80s makes dimension '%.80s' %lld, but %s makes it %lld", input,
@@ -242,6 +243,13 @@ bool tn__dims_need(tn__dims *dims, tn__span symbol) {
     return true;
 }
 
+bool tn__dims_name(tn__dims *dims, tn__span symbol) {
+    dims_entry *entry = dims_entry_of(dims, symbol);
+    if (!entry) return false;
+    entry->used = entry->named = true;
+    return true;
+}
+
 bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis) {
     char *copy = tn__arena_string(&dims->arena, input, strlen(input));
     if (!copy || !tn__reserve(dims->context, &dims->open, &dims->open_room, dims->open_count + 1,
@@ -259,7 +267,8 @@ static tn_status dims_check_used(tn__dims *dims, tn_error *error) {
     char text[220];
     tn__item_list list = tn__item_list_begin(text, sizeof text);
     for (size_t i = 0; i < dims->count; i++)
-        if (dims->entries[i].input) tn__item_list_add(&list, "'%.80s'", dims->entries[i].text);
+        if (dims->entries[i].input || dims->entries[i].named)
+            tn__item_list_add(&list, "'%.80s'", dims->entries[i].text);
     if (!list.count && !list.left_out)
         TN_FAIL(error, TN_E_INVALID,
                 "`dims` %.100s: no dimension has that name; the inputs of this model have no "

@@ -43,6 +43,9 @@ int64_t tn__dims_value(tn__dims *dims, tn__span symbol);
 /* Records that a dimension of an input is this symbol: without a value, the symbol is reported as
  * missing. Returns false if memory runs out. */
 bool tn__dims_need(tn__dims *dims, tn__span symbol);
+/* Records that the file names this symbol, so that the option `dims` may give it a value, though
+ * none is needed. Returns false if memory runs out. */
+bool tn__dims_name(tn__dims *dims, tn__span symbol);
 /* Records that an input has a dimension without a name; axis TN_RANK_UNKNOWN: even its rank is
  * unknown. Returns false if memory runs out. */
 bool tn__dims_need_shape(tn__dims *dims, const char *input, uint32_t axis);

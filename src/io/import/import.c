@@ -8,6 +8,7 @@
 #include "graph/infer/infer.h"
 #include "io/import/dims.h"
 #include "io/import/importer.h"
+#include "io/import/kinds.h"
 #include <tenure/llm.h>
 
 #include <stdio.h>
@@ -284,39 +285,29 @@ bool tn_import_recognises(const char *path) { return import_by_suffix(path) != N
 
 /* --- recognising files --- */
 
-/* Recognises files that failed downloads leave in place of a model. */
-static const struct {
-    const char *begin, *what;
-} import_impostors[] = {
-    {"version https://git-lfs", "is a Git LFS pointer, not the model; run `git lfs pull`"},
-    {"<!DOCTYPE", "is a web page, not a model; was it downloaded from the right address?"},
-    {"<html", "is a web page, not a model; was it downloaded from the right address?"},
-    {"PK\x03\x04", "is a zip archive; unpack it first"},
-    {"\x1f\x8b", "is compressed by gzip; unpack it first"},
-};
-
 tn_status tn__import_choose(const char *name, tn__span file, const tn_import_format **format,
                             tn_error *error) {
     if (!file.size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
     const tn_import_format *named = import_by_suffix(name);
-    bool zip = file.size >= 4 && !memcmp(file.bytes, "PK\x03\x04", 4);
-    /* a zip archive may be a .pt2 program, so it is not taken for a failed download */
-    bool archive = zip && (!named || named->probe(file.bytes, file.size));
-    for (size_t i = 0; i < sizeof import_impostors / sizeof *import_impostors && !archive; i++) {
-        size_t length = strlen(import_impostors[i].begin);
-        if (file.size >= length && !memcmp(file.bytes, import_impostors[i].begin, length))
-            TN_FAIL(error, TN_E_INVALID, "this %s", import_impostors[i].what);
-    }
     *format = named;
-    for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT && !*format; i++)
-        if (import_formats[i]->probe(file.bytes, file.size)) *format = import_formats[i];
-    if (*format) return TN_OK;
+    if (named != NULL && named->probe(file.bytes, file.size)) return TN_OK;
+    const tn__file_kind *kind = tn__file_kind_of(file);
+    const tn_import_format *found =
+        kind != NULL && kind->suffix != NULL ? import_by_suffix(kind->suffix) : NULL;
+    if (named == NULL) *format = found;
+    bool says = named != NULL && (name[0] != '-' || name[1] != '.'); /* not standard input */
+    if (kind != NULL && *format != found)
+        return tn__file_kind_refuse(kind, says ? named->suffix : NULL, error);
+    if (*format != NULL) return TN_OK;
     const char *how = tn_weights_how_to_export(name);
     if (how != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "%s", how);
     if (tn_weights_recognises(name))
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "weights without a network: `tn_weights_total` counts their bytes; to run them, "
                 "export the network as .onnx and add them (`tn_weights_bind`)");
+    if (kind != NULL && kind->suffix != NULL && tn__has_suffix(name, kind->suffix))
+        TN_FAIL(error, TN_E_UNSUPPORTED, "this is %s, not a model", kind->name);
+    if (kind != NULL) return tn__file_kind_refuse(kind, NULL, error);
     char text[120];
     tn__item_list list = tn__item_list_begin(text, sizeof text);
     for (uint32_t i = 0; i < IMPORT_FORMAT_COUNT; i++)

@@ -64,6 +64,8 @@ typedef struct tn_import_format {
     /* Writes the data of a tensor to `bytes`. *found is set to false if the file does not contain
      * them. */
     tn_status (*contents)(const tn__wanted *wanted, bool *found);
+    /* Frees what `contents` keeps in tn__contents_state; NULL: it keeps nothing. */
+    void (*close)(void *state);
 } tn_import_format;
 
 /* Chooses the format of a file by the suffix of its name, or else by its content. */
@@ -92,6 +94,8 @@ tn_status tn__contents_external(tn_contents *contents, tn__span location, uint64
 /* tn_contents_open for a file in memory, which must stay valid. External files cannot be read. */
 tn_status tn__contents_memory(const char *name, tn__span file, const tn_context *context,
                               tn_contents **contents, tn_error *error);
+/* A place for data that a format keeps between tensors; NULL at first. */
+void **tn__contents_state(tn_contents *contents);
 const tn_context *tn__contents_context(const tn_contents *contents);
 
 /* array.c: reads one array in any of its formats. `name` is used in messages. The data is allocated

@@ -25,6 +25,7 @@ typedef struct contents_external { /* an external data file of the model */
 struct tn_contents {
     tn_context context;
     const tn_import_format *format; /* NULL: the contents have no file */
+    void *state;                    /* data that the format keeps; NULL: none */
     char *path;
     bool in_memory; /* true: the model was read from memory, so external data is not available */
     tn__span model;
@@ -34,6 +35,7 @@ struct tn_contents {
 };
 
 const tn_context *tn__contents_context(const tn_contents *contents) { return &contents->context; }
+void **tn__contents_state(tn_contents *contents) { return &contents->state; }
 
 /* --- opening and closing the tensor data of a model --- */
 
@@ -114,6 +116,7 @@ tn_status tn__contents_memory(const char *name, tn__span file, const tn_context 
 void tn_contents_close(tn_contents *contents) {
     if (contents == NULL) return;
     tn_context context = contents->context;
+    if (contents->state != NULL) contents->format->close(contents->state);
     while (contents->externals != NULL) {
         contents_external *next = contents->externals->next;
         tn__file_unmap(&contents->externals->file);

@@ -101,9 +101,35 @@ static tn_status dsa_reserved(dsa_reader *reader, const json_t *pool, tn_bank_id
     return TN_OK;
 }
 
+static bool dsa_is_empty(const json_t *value) {
+    if (json_is_array(value)) return json_array_size(value) == 0;
+    if (json_is_object(value)) return json_object_size(value) == 0;
+    return json_is_null(value);
+}
+
+/* Refuses a member that is not one of `known`, names that end with a blank each: it could be a
+ * constraint. A member that is null or empty has no effect. */
+static tn_status dsa_known(dsa_reader *reader, const json_t *object, const char *known,
+                           const char *list, size_t index) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+        size_t length = strlen(name);
+        const char *at = known;
+        while (*at != '\0' && (strncmp(at, name, length) != 0 || at[length] != ' '))
+            at += strcspn(at, " ") + 1;
+        if (*at == '\0' && !dsa_is_empty(value))
+            DSA_FAIL(reader, "%s[%zu]: the member '%.60s' is unknown; remove it to plan without it",
+                     list, index, name);
+    }
+    return TN_OK;
+}
+
 static tn_status dsa_pool(dsa_reader *reader, const json_t *pool, tn_bank_id bank) {
     const json_t *limit = json_object_get(pool, "capacity");
     int64_t id, capacity = 0;
+    TN_TRY(dsa_known(reader, pool, "id name capacity reserved_ranges bank_geometry metadata ",
+                     "pools", bank));
     if (!dsa_integer(pool, "id", INT64_MIN, &id))
         DSA_FAIL(reader, "pools[%u]: 'id' is not an integer", bank);
     if (!dsa_ids_add(&reader->pools, id, bank))
@@ -182,6 +208,9 @@ static tn_status dsa_add(dsa_reader *reader, const json_t *buffer, size_t index,
 static tn_status dsa_buffer(dsa_reader *reader, const json_t *buffer, size_t index) {
     int64_t id, size, alignment = 1;
     tn_body body = {.name = json_string_value(json_object_get(buffer, "name"))};
+    TN_TRY(dsa_known(reader, buffer,
+                     "id name size alignment live_intervals allowed_pools metadata ", "buffers",
+                     index));
     if (!dsa_integer(buffer, "id", INT64_MIN, &id))
         DSA_FAIL(reader, "buffers[%zu]: 'id' is not an integer", index);
     if (!dsa_ids_add(&reader->buffers, id, (uint32_t)index))
@@ -241,12 +270,6 @@ static tn_status dsa_pairs(dsa_reader *reader, const json_t *object, const char 
                              member, i);
     }
     return TN_OK;
-}
-
-static bool dsa_is_empty(const json_t *value) {
-    if (json_is_array(value)) return json_array_size(value) == 0;
-    if (json_is_object(value)) return json_object_size(value) == 0;
-    return json_is_null(value);
 }
 
 static tn_status dsa_constraints(dsa_reader *reader, const json_t *problem) {

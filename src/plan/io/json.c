@@ -283,6 +283,44 @@ static tn_status json_buffer(tn__reading *reading, size_t index, const json_t *i
     return json_add(reading, index, &body, item, json_is_array(pieces) ? pieces : NULL);
 }
 
+/* Notes the id of a buffer, and fails if an earlier buffer has the same. */
+static tn_status json_note_id(tn__reading *reading, tn__names *ids, size_t index,
+                              const json_t *item) {
+    const json_t *id = json_object_get(item, "id");
+    char text[24];
+    uint32_t existing;
+    if (!json_is_integer(id) && !json_is_string(id)) return TN_OK;
+    const char *key = json_string_value(id);
+    if (key == NULL) {
+        snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(id));
+        key = text;
+    }
+    key = tn__arena_string(&reading->problem->arena, key, strlen(key));
+    if (key == NULL || !tn__names_add(ids, key, strlen(key), (uint32_t)index, &existing))
+        return tn__no_memory(reading->error, "ids");
+    if (existing == TN__NAMES_NONE) return TN_OK;
+    tn_status status = tn__fail(
+        reading->error, TN_E_INVALID,
+        "its id '%.60s' is that of buffers[%u], too; a buffer is listed once", key, existing);
+    return tn__where(reading->error, status, "%s: buffers[%zu]", reading->name, index);
+}
+
+/* Refuses two buffers with one id. Ids that are the indices of their buffers need no search. */
+static tn_status json_ids(tn__reading *reading, const json_t *buffers) {
+    size_t count = json_array_size(buffers), at = 0;
+    tn__names ids;
+    tn_status status = TN_OK;
+    for (; at < count; at++) {
+        const json_t *id = json_object_get(json_array_get(buffers, at), "id");
+        if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)at) break;
+    }
+    tn__names_init(&ids, &reading->problem->context);
+    for (size_t i = 0; at < count && i < count && status == TN_OK; i++)
+        status = json_note_id(reading, &ids, i, json_array_get(buffers, i));
+    tn__names_release(&ids);
+    return status;
+}
+
 /* Reads "order" or "waits": [[before, after], ...]. */
 static tn_status json_orders(tn__reading *reading, const json_t *pairs, const char *member,
                              bool waits) {
@@ -384,6 +422,7 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
     TN_TRY(json_pools(reading, json_object_get(root, "pools")));
     for (size_t i = 0; i < json_array_size(buffers); i++)
         TN_TRY(json_buffer(reading, i, json_array_get(buffers, i)));
+    TN_TRY(json_ids(reading, buffers));
     TN_TRY(json_pairs(reading, json_object_get(root, "apart"), "apart", false));
     TN_TRY(json_pairs(reading, json_object_get(root, "reuse_costs"), "reuse_costs", true));
     return json_events(reading, root);

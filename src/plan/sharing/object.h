@@ -1,8 +1,8 @@
 /* object.h - the interface of a strategy for shared objects, and the functions that strategies use.
  *
- * A strategy is one file in objects/ that fills in one tn_object_strategy, plus one line in
- * objects.def. It gives every record an object. All other work (refusal, order, limits, bounds and
- * verification) is done by shared_objects.c and is the same for all strategies.
+ * A strategy is one file objects/object_NAME.c that fills in one tn_object_strategy, plus one line
+ * in objects.def. It gives every record an object. All other work (refusal, order, limits, bounds
+ * and verification) is done by shared_objects.c and is the same for all strategies.
  */
 #ifndef TN_PLAN_SHARING_OBJECT_H
 #define TN_PLAN_SHARING_OBJECT_H

@@ -10,12 +10,12 @@
 
 #include <inttypes.h>
 
-#define TN_OBJECTS(name) extern const tn_object_strategy tn__objects_##name;
+#define TN_OBJECTS(name) extern const tn_object_strategy tn__##name;
 #include "plan/objects.def"
 #undef TN_OBJECTS
 
 static const tn_object_strategy *const strategies[] = {
-#define TN_OBJECTS(name) &tn__objects_##name,
+#define TN_OBJECTS(name) &tn__##name,
 #include "plan/objects.def"
 #undef TN_OBJECTS
 };

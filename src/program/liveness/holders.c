@@ -13,6 +13,7 @@
  * Cost: O(n) for one step; O(n log n + n a + steps) for all steps. a is the maximum number of live
  * ranges that overlap in one buffer.
  */
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "program/liveness/liveness.h"

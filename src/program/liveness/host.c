@@ -4,6 +4,7 @@
  * SWAP_IN uses, and a host buffer that several tensors use in turn is one buffer of the problem. So
  * streams, clocks and intervals have the same meaning as for the device (occupancy.c, liveness.c).
  */
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "program/liveness/liveness.h"

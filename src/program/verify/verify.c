@@ -20,18 +20,17 @@
 tn_status tn__verify_where(const verify_state *verify, tn_status status, uint32_t step,
                            tn_tensor_id tensor) {
     const tn_instruction *it = &verify->instructions[step];
-    const char *name = tn_opcode_name(it->opcode), *of = "";
-    char rank[24] = "";
+    const char *name = tn_opcode_name(it->opcode);
+    char rank[24] = "", of[80] = "";
     if (verify->rank != VERIFY_NONE) snprintf(rank, sizeof rank, "rank %u, ", verify->rank);
-    if (tensor < verify->tensor_count) of = tn_graph_tensor(verify->graph, tensor)->name;
+    if (tensor < verify->tensor_count)
+        snprintf(of, sizeof of, ", tensor '%.60s'", tn_graph_tensor(verify->graph, tensor)->name);
     if (it->opcode == TN_APPLY && it->op < tn_graph_op_count(verify->graph)) {
         const tn_op *op = tn_graph_op(verify->graph, it->op);
-        return tn__where(verify->error, status,
-                         "%sinstruction %u (%s), node '%.40s' (%.24s), tensor '%.40s'", rank, step,
-                         name, op->name, op->type, of);
+        return tn__where(verify->error, status, "%sinstruction %u (%s), node '%.40s' (%.24s)%s",
+                         rank, step, name, op->name, op->type, of);
     }
-    return tn__where(verify->error, status, "%sinstruction %u (%s), tensor '%.60s'", rank, step,
-                     name, of);
+    return tn__where(verify->error, status, "%sinstruction %u (%s)%s", rank, step, name, of);
 }
 
 tn_status tn__verify_no_memory(const verify_state *verify) {

@@ -12,6 +12,7 @@
 #include "base/lists.h"
 #include "program/program.h"
 #include <tenure/pool.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include <string.h>

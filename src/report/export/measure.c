@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <tenure/plan.h>
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "graph/takes.h"

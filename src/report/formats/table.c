@@ -80,23 +80,27 @@ static const char *table_choice(const tn_layout *layout) {
  * the order of the operators and on the in-place choices. */
 static const char *table_verdict(const tn_report *report) {
     const tn_layout *layout = report->layout;
+    bool model = report->occupancy != NULL;
     if (layout->objective == TN_OBJECTIVE_PAIRS)
         return layout->verdict == TN_VERDICT_OPTIMAL
                    ? "optimal: no plan within the capacity has a lower reuse cost"
                    : "valid; a plan with a lower reuse cost may exist";
     if (layout->objective == TN_OBJECTIVE_WAITS)
-        return layout->verdict == TN_VERDICT_OPTIMAL
-                   ? "optimal: no plan of these buffers within the capacity adds fewer waits"
-                   : "valid; a plan with fewer waits may exist";
+        return layout->verdict != TN_VERDICT_OPTIMAL ? "valid; a plan with fewer waits may exist"
+               : model ? "optimal for this order and these in-place choices: no plan within the "
+                         "capacity adds fewer waits"
+                       : "optimal: no plan of these buffers within the capacity adds fewer waits";
     if (layout->objective == TN_OBJECTIVE_TIME)
-        return layout->verdict == TN_VERDICT_OPTIMAL
-                   ? "optimal: no plan of these buffers within the capacity takes less time"
-                   : "valid; a plan that takes less time may exist";
+        return layout->verdict != TN_VERDICT_OPTIMAL
+                   ? "valid; a plan that takes less time may exist"
+               : model ? "optimal for this order and these in-place choices: no plan within the "
+                         "capacity takes less time"
+                       : "optimal: no plan of these buffers within the capacity takes less time";
     if (layout->timed_out) return "the best plan before the time limit; a smaller one may exist";
     switch (layout->verdict) {
     case TN_VERDICT_OPTIMAL:
-        return report->occupancy != NULL ? "optimal for this order and these in-place choices"
-                                         : "optimal: no plan of these buffers needs less";
+        return model ? "optimal for this order and these in-place choices"
+                     : "optimal: no plan of these buffers needs less";
     case TN_VERDICT_FEASIBLE:
         return "valid; a smaller plan may exist";
     case TN_VERDICT_INFEASIBLE:
@@ -175,6 +179,11 @@ static void table_streams(tn__text *text, const tn_report *report) {
     uint64_t waits = tn__plan_fact_of(report, TN__PLAN_STREAM_WAITS).whole,
              time = tn__plan_fact_of(report, TN__PLAN_STREAM_TIME).whole,
              serial = tn__plan_fact_of(report, TN__PLAN_SERIAL_TIME).whole;
+    if (streams.whole < 2) {
+        tn__text_printf(text, "  streams         %11" PRIu64 "  of %" PRIu64 " has operators\n",
+                        streams.whole, report->streams);
+        return;
+    }
     tn__text_printf(text,
                     "  streams         %11" PRIu64 "  that wait %" PRIu64
                     " times for each other; time estimated to %.1f %% of one stream's\n",

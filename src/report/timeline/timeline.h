@@ -9,6 +9,7 @@
 #ifndef TN_REPORT_TIMELINE_H
 #define TN_REPORT_TIMELINE_H
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include "base/base.h"

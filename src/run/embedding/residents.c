@@ -173,7 +173,8 @@ static tn_status residents_hold_miss(tn__residents *r, uint8_t mask, uint32_t ro
 }
 
 /* Unlocks the rows of a batch that does not fit. Rows that were resident stay resident; rows that
- * would have been read are removed. */
+ * would have been read are removed. The batch is tried again when others have ended, so its rows
+ * are entered as rows whose next use (0) is before all others. */
 static void residents_undo(tn__residents *r, uint8_t mask, const tn__hold *hold) {
     for (uint32_t i = 0; i < hold->distinct_count; i++) {
         uint32_t slot = hold->distinct[i];

@@ -11,6 +11,7 @@
 #ifndef TN_SCHEDULE_LOWER_H
 #define TN_SCHEDULE_LOWER_H
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 #include <tenure/search.h>
 

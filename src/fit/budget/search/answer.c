@@ -13,6 +13,7 @@
  */
 #include "fit/budget/search/seek.h"
 
+#include <tenure/occupancy.h>
 #include <tenure/program.h>
 
 #include <math.h>

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "program/program.h"
 
 typedef tn_status (*calls_search)(tn__fit *fit, uint64_t budget, tn_fit_result *result);
 
@@ -255,16 +256,17 @@ static void fates_count(const tn_occupancy *occupancy, const uint8_t *fates, uin
 tn_status tn_fit_fates(const tn_occupancy *occupancy, tn_fate_totals *totals, tn_error *error) {
     const tn_program *program = tn_occupancy_program(occupancy);
     uint32_t tensors = tn_graph_tensor_count(tn_program_graph(program)), forms;
-    uint8_t *fates = malloc((size_t)tensors + 1), *seen = calloc((size_t)tensors + 1, 1);
+    const tn_context *context = &program->context;
+    size_t room = 2 * ((size_t)tensors + 1);
+    uint8_t *fates = tn__alloc(context, room);
     *totals = (tn_fate_totals){0};
-    if (fates != NULL && seen != NULL) {
-        (void)tn_program_encoded(program, &forms);
-        memset(seen + tensors - forms, 1, forms);
-        tn_program_fates(program, fates);
-        fates_count(occupancy, fates, seen, totals);
-    }
-    bool room = fates != NULL && seen != NULL;
-    free(fates);
-    free(seen);
-    return room ? TN_OK : tn__no_memory(error, "what became of tensors");
+    if (fates == NULL) return tn__no_memory(error, "what became of tensors");
+    uint8_t *seen = fates + tensors + 1;
+    (void)tn_program_encoded(program, &forms);
+    memset(seen, 0, (size_t)tensors + 1);
+    memset(seen + tensors - forms, 1, forms);
+    tn_program_fates(program, fates);
+    fates_count(occupancy, fates, seen, totals);
+    tn__free(context, fates, room);
+    return TN_OK;
 }

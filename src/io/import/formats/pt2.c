@@ -20,27 +20,24 @@ static bool pt2_probe(const uint8_t *bytes, size_t size) {
     return size >= 4 && memcmp(bytes, "PK\x03\x04", 4) == 0;
 }
 
-static tn_status pt2_contents(const tn__wanted *wanted, bool *found) {
-    if (wanted->payload.size != wanted->size)
-        TN_FAIL(wanted->error, TN_E_INVALID,
-                "the file holds %zu bytes of it, where %llu are needed", wanted->payload.size,
-                (unsigned long long)wanted->size);
-    if (wanted->plain != NULL)
-        *wanted->plain = wanted->payload;
-    else
-        memcpy(wanted->bytes, wanted->payload.bytes, (size_t)wanted->size);
-    *found = true;
-    return TN_OK;
-}
-
 #ifdef TENURE_MINIMAL
 static tn_status pt2_read(tn_importer *importer) {
     TN_FAIL(importer->error, TN_E_UNSUPPORTED, "this build reads no JSON");
 }
+
+static tn_status pt2_contents(const tn__wanted *wanted, bool *found) {
+    (void)wanted;
+    *found = false;
+    return TN_OK;
+}
+
+#define pt2_close NULL
 #else
 #include "io/import/pt2/pt2_reader.h"
 
 #define PT2_MAJOR 8
+#define pt2_contents tn__pt2_contents
+#define pt2_close tn__pt2_close
 
 /* --- finding the program in the archive ------------------------------------------------------- */
 
@@ -191,15 +188,12 @@ static tn_status pt2_config(pt2_reader *reader, const char *suffix, json_t **con
     return TN_OK;
 }
 
-static tn_status pt2_open(pt2_reader *reader) {
+tn_status tn__pt2_archive(pt2_reader *reader, const tn__zip_member **program) {
     tn_importer *importer = reader->importer;
-    const tn__zip_member *program;
     char order[16];
     tn__span file = {importer->bytes, importer->size};
     TN_TRY(tn__zip_open(importer->context, file, &reader->zip, reader->error));
-    TN_TRY(pt2_find(reader, &program));
-    TN_TRY(pt2_json(reader, program, &reader->program));
-    TN_TRY(pt2_check_schema(reader));
+    TN_TRY(pt2_find(reader, program));
     TN_TRY(pt2_short(reader, "byteorder", order));
     if (order[0] != '\0' && strcmp(order, "little") != 0) {
         tn__import_log(importer, "its weights are in byte order '%s' and are not read", order);
@@ -209,39 +203,14 @@ static tn_status pt2_open(pt2_reader *reader) {
     return pt2_config(reader, "data/constants/model_constants_config.json", &reader->constants);
 }
 
-/* --- inputs, parameters and buffers of the program -------------------------------------------- */
-
-/* Sets where the archive stores the bytes of a tensor, if they lie in one uncompressed member, in
- * row-major order without gaps. Other tensors, and compressed or pickled storages, get no
- * payload. */
-static tn_status pt2_payload(pt2_reader *reader, json_t *entry, const char *folder,
-                             pt2_value *value) {
-    const char *path = json_string_value(json_object_get(entry, "path_name"));
-    json_t *meta = json_object_get(entry, "tensor_meta"), *begin;
-    uint64_t size, offset, first;
-    int64_t skip = 0, step = 1;
-    bool plain;
-    if (path == NULL || json_is_true(json_object_get(entry, "use_pickle"))) return TN_OK;
-    for (uint32_t d = value->rank; d-- > 0;) {
-        if (value->shape[d] != 1 && value->strides[d] != step) return TN_OK;
-        if (__builtin_mul_overflow(step, value->shape[d], &step)) return TN_OK;
-    }
-    begin = json_object_get(meta, "storage_offset");
-    if (begin != NULL) TN_TRY(tn__pt2_size(reader, begin, &skip));
-    reader->text.size = 0;
-    tn__text_printf(&reader->text, "%.*s%s%s", (int)reader->root.size,
-                    reader->root.size > 0 ? (const char *)reader->root.bytes : "", folder, path);
-    if (reader->text.failed) return tn__no_memory(reader->error, "the archive");
-    const tn__zip_member *member = tn__zip_find(&reader->zip, reader->text.data, reader->text.size);
-    if (member == NULL || skip < 0) return TN_OK;
-    TN_TRY(tn_tensor_size(value->dtype, (tn_format){0}, value->rank, value->shape, &size,
-                          reader->error));
-    TN_TRY(tn__zip_range(&reader->zip, member, &offset, &plain));
-    bool inside = tn__mul((uint64_t)skip, tn_dtype_bits(value->dtype) / 8, &first) &&
-                  first <= member->size && size <= member->size - first;
-    if (plain && inside && size > 0) value->payload = (tn_payload){offset + first, size};
-    return TN_OK;
+static tn_status pt2_open(pt2_reader *reader) {
+    const tn__zip_member *program;
+    TN_TRY(tn__pt2_archive(reader, &program));
+    TN_TRY(pt2_json(reader, program, &reader->program));
+    return pt2_check_schema(reader);
 }
+
+/* --- inputs, parameters, buffers -------------------------------------------------------------- */
 
 static json_t *pt2_entry(json_t *config, const char *name) {
     return name == NULL ? NULL : json_object_get(json_object_get(config, "config"), name);
@@ -263,9 +232,9 @@ static tn_status pt2_role(pt2_reader *reader, json_t *spec, pt2_value *value) {
         if (name == NULL) return TN_OK;
         value->shown = name;
         json_t *entry = pt2_entry(reader->weights, name);
-        if (entry != NULL) return pt2_payload(reader, entry, "data/weights/", value);
+        if (entry != NULL) return tn__pt2_payload(reader, entry, "data/weights/", value);
         entry = pt2_entry(reader->constants, name);
-        return entry != NULL ? pt2_payload(reader, entry, "data/constants/", value) : TN_OK;
+        return entry != NULL ? tn__pt2_payload(reader, entry, "data/constants/", value) : TN_OK;
     }
     value->kind =
         tn__import_is_parameter(reader->importer, value->name) ? TN_KIND_PARAMETER : TN_KIND_INPUT;
@@ -437,7 +406,7 @@ static tn_status pt2_program(pt2_reader *reader) {
     return pt2_build(reader);
 }
 
-static void pt2_release(pt2_reader *reader) {
+void tn__pt2_release(pt2_reader *reader) {
     const tn_context *context = reader->importer->context;
     tn__free(context, reader->values, reader->value_room * sizeof *reader->values);
     tn__free(context, reader->changes, reader->change_room * sizeof *reader->changes);
@@ -454,15 +423,22 @@ static void pt2_release(pt2_reader *reader) {
     json_decref(reader->constants);
 }
 
+void tn__pt2_init(pt2_reader *reader, tn_importer *importer) {
+    *reader = (pt2_reader){.importer = importer, .error = importer->error};
+    reader->zip.context = importer->context; /* so that the reader can be released at any time */
+    tn__names_init(&reader->zip.names, importer->context);
+    tn__arena_init(&reader->arena, importer->context);
+    tn__names_init(&reader->names, importer->context);
+    tn__names_init(&reader->symbol_names, importer->context);
+    tn__text_init(&reader->text, importer->context);
+}
+
 static tn_status pt2_read(tn_importer *importer) {
-    pt2_reader reader = {.importer = importer, .error = importer->error};
-    tn__arena_init(&reader.arena, importer->context);
-    tn__names_init(&reader.names, importer->context);
-    tn__names_init(&reader.symbol_names, importer->context);
-    tn__text_init(&reader.text, importer->context);
+    pt2_reader reader;
+    tn__pt2_init(&reader, importer);
     tn_status status = pt2_program(&reader);
     importer->batch_applied = true;
-    pt2_release(&reader);
+    tn__pt2_release(&reader);
     return status;
 }
 #endif
@@ -472,4 +448,5 @@ const tn_import_format tn__import_pt2 = {.name = "pt2",
                                          .suffix = ".pt2",
                                          .probe = pt2_probe,
                                          .read = pt2_read,
-                                         .contents = pt2_contents};
+                                         .contents = pt2_contents,
+                                         .close = pt2_close};

@@ -467,5 +467,6 @@ tn_status tn__onnx_add_op(onnx_reader *reader, onnx_scope *scope, const onnx_nod
     spec.inputs = reader->ids;
     spec.outputs = reader->ids + node->input_count;
     spec.attrs = reader->attrs;
+    TN_TRY(tn__onnx_join_pair(reader, &spec));
     return tn_graph_add_op(reader->importer->graph, &spec, NULL, reader->importer->error);
 }

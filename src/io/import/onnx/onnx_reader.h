@@ -272,6 +272,12 @@ tn_status tn__onnx_elements(onnx_reader *reader, const onnx_tensor *tensor, cons
 /* Reads the data of a tensor, as tn_import_format.contents describes. */
 tn_status tn__onnx_contents(const tn__wanted *wanted, bool *found);
 
+/* onnx_pair.c */
+/* If `spec` is a DequantizeLinear of the result of a QuantizeLinear, and its scale or zero point is
+ * an initializer with the same contents as that of the QuantizeLinear, lets it read the latter.
+ * spec->inputs is reader->ids. */
+tn_status tn__onnx_join_pair(onnx_reader *reader, tn_op_spec *spec);
+
 /* onnx_graph.c */
 /* Creates a scope with the values of `from` and one user. It takes over the caller's reference to
  * `from->holds`. */

@@ -72,7 +72,7 @@ static tn_status program_dense(pt2_reader *reader, pt2_value *value) {
     return TN_OK;
 }
 
-static tn_status program_value(pt2_reader *reader, json_t *meta, pt2_value *value) {
+tn_status tn__pt2_meta(pt2_reader *reader, json_t *meta, pt2_value *value) {
     json_t *sizes = json_object_get(meta, "sizes"), *strides = json_object_get(meta, "strides");
     json_t *device = json_object_get(json_object_get(meta, "device"), "type");
     if (!json_is_array(sizes) || json_array_size(sizes) > TN_RANK_MAX)
@@ -105,7 +105,7 @@ tn_status tn__pt2_values(pt2_reader *reader) {
                              .peer = PT2_NONE,
                              .transposed = PT2_NONE,
                              .id = TN_NONE};
-        tn_status status = program_value(reader, meta, value);
+        tn_status status = tn__pt2_meta(reader, meta, value);
         if (status != TN_OK) return tn__where(reader->error, status, "tensor '%.100s'", name);
         if (!tn__names_add(&reader->names, name, strlen(name), number, NULL))
             return tn__no_memory(reader->error, "the values");

@@ -2,6 +2,7 @@
  *
  *   formats/pt2.c    the archive: its layouts, versions, weights; the tensors and nodes in order
  *   zip.c            members of the archive
+ *   pt2_weights.c    where the archive has the data of a weight, and reading it
  *   pt2_sizes.c      symbols and their values, sizes as expressions
  *   pt2_program.c    the values of the program: sizes, storages that values share, last readers
  *   pt2_node.c       arguments of a node, and operators added to the graph
@@ -97,6 +98,24 @@ typedef struct pt2_reader {
     uint32_t read_count, make_count;
 } pt2_reader;
 
+/* --- formats/pt2.c --- */
+
+void tn__pt2_init(pt2_reader *reader, tn_importer *importer);
+void tn__pt2_release(pt2_reader *reader);
+/* Opens the archive, and reads its lists of weights and constants. *program is the member with the
+ * program. */
+tn_status tn__pt2_archive(pt2_reader *reader, const tn__zip_member **program);
+
+/* --- pt2_weights.c --- */
+
+/* Sets value->payload for a weight whose entry in a list of the archive is `listed`. `folder` is
+ * that of the list, such as "data/weights/". Errors: E_INVALID (the list and the program disagree,
+ * or the storage is too short). */
+tn_status tn__pt2_payload(pt2_reader *reader, json_t *listed, const char *folder, pt2_value *value);
+/* The functions `contents` and `close` of the format. */
+tn_status tn__pt2_contents(const tn__wanted *wanted, bool *found);
+void tn__pt2_close(void *state);
+
 /* --- pt2_sizes.c --- */
 
 /* Reads `range_constraints`. Gives values to the symbols in the shapes of inputs, from the options
@@ -111,6 +130,8 @@ tn_status tn__pt2_size(pt2_reader *reader, json_t *size, int64_t *value);
 /* tn__pt2_values lists the values of the program; tn__pt2_uses finds which node computes each value
  * and which nodes read it. */
 tn_status tn__pt2_values(pt2_reader *reader);
+/* Reads the type, sizes and strides of a value (TensorMeta). */
+tn_status tn__pt2_meta(pt2_reader *reader, json_t *meta, pt2_value *value);
 tn_status tn__pt2_uses(pt2_reader *reader);
 /* Returns whether every in-place operator can compute a new tensor instead. Call tn__pt2_uses
  * first. */

@@ -25,6 +25,7 @@ typedef struct sizes_text {
     const char *at;
     bool strange; /* true: the text has an unknown function, or is no expression */
     bool missing; /* true: the expression has a symbol without a value */
+    bool needs;   /* true: list symbols without a value as missing */
     bool no_memory;
 } sizes_text;
 
@@ -47,8 +48,9 @@ static int64_t sizes_symbol(sizes_text *text, const char *name, size_t length) {
     tn__span span = {(const uint8_t *)name, length};
     int64_t value = tn__dims_value(dims, span);
     if (value != TN_DIM_UNKNOWN) return value;
+    bool noted = text->needs ? tn__dims_need(dims, span) : tn__dims_name(dims, span);
     text->missing = true;
-    text->no_memory = !tn__dims_need(dims, span) || text->no_memory;
+    text->no_memory = !noted || text->no_memory;
     return 0;
 }
 
@@ -169,21 +171,48 @@ static int64_t sizes_expression(sizes_text *text, uint32_t depth) {
     return sizes_arguments(text, head, length, depth);
 }
 
-/* Computes a size that is given as text. An infix expression such as "2*s0", which very old
- * programs have, is computed by tn__dims_value, as in .onnx files. */
-static tn_status sizes_compute(pt2_reader *reader, const char *expression, int64_t *value,
-                               bool *strange) {
-    sizes_text text = {.reader = reader, .at = expression};
+/* Notes all symbols that are written as Symbol('s77', ...) in an expression. */
+static tn_status sizes_name_symbols(pt2_reader *reader, const char *expression) {
+    const char *at = expression;
+    while ((at = strstr(at, "Symbol(")) != NULL) {
+        at += strlen("Symbol(");
+        char quote = *at;
+        if (quote != '\'' && quote != '"') continue;
+        const char *end = strchr(at + 1, quote);
+        if (end == NULL) return TN_OK;
+        tn__span name = {(const uint8_t *)at + 1, (size_t)(end - at - 1)};
+        if (name.size > 0 && !tn__dims_name(&reader->importer->dims, name))
+            return tn__no_memory(reader->error, "the dimensions");
+        at = end;
+    }
+    return TN_OK;
+}
+
+static sizes_text sizes_read(pt2_reader *reader, const char *expression, bool needs,
+                             int64_t *value) {
+    sizes_text text = {.reader = reader, .at = expression, .needs = needs};
     text.strange = strlen(expression) > SIZES_TEXT;
     *value = sizes_expression(&text, 0);
     sizes_blank(&text);
     if (*text.at != '\0') text.strange = true;
+    return text;
+}
+
+/* Computes a size that is given as text. An infix expression such as "2*s0", which very old
+ * programs have, is computed by tn__dims_value, as in .onnx files. An expression that cannot be
+ * computed (*strange) needs no values of symbols, because they would not help. */
+static tn_status sizes_compute(pt2_reader *reader, const char *expression, int64_t *value,
+                               bool *strange) {
+    sizes_text text = sizes_read(reader, expression, false, value);
+    if (text.missing && !text.strange) text = sizes_read(reader, expression, true, value);
     if (text.no_memory) return tn__no_memory(reader->error, "the dimensions");
     if (text.strange) {
+        TN_TRY(sizes_name_symbols(reader, expression));
         *value = tn__dims_value(&reader->importer->dims, sizes_span(expression));
         text.strange = *value == TN_DIM_UNKNOWN;
+        text.missing = false;
     }
-    *strange = text.strange && !text.missing;
+    *strange = text.strange;
     if (text.missing) *value = TN_DIM_UNKNOWN;
     return TN_OK;
 }
@@ -358,9 +387,23 @@ static tn_status sizes_settle(pt2_reader *reader, const pt2_symbol *symbol) {
     return TN_OK;
 }
 
+/* Notes the symbols of numbers that the program computes, such as u0 = x.item(). A tensor whose
+ * size is one of them needs a value; a number that is only an argument does not. */
+static tn_status sizes_numbers(pt2_reader *reader) {
+    const char *name;
+    json_t *number;
+    json_object_foreach(json_object_get(reader->graph, "sym_int_values"), name, number) {
+        json_t *expression = json_object_get(json_object_get(number, "as_expr"), "expr_str");
+        const char *text = json_string_value(expression);
+        if (text != NULL) TN_TRY(sizes_name_symbols(reader, text));
+    }
+    return TN_OK;
+}
+
 tn_status tn__pt2_symbols(pt2_reader *reader) {
     TN_TRY(sizes_ranges(reader));
     TN_TRY(sizes_inputs(reader));
+    TN_TRY(sizes_numbers(reader));
     for (uint32_t i = 0; i < reader->symbol_count; i++)
         TN_TRY(sizes_settle(reader, &reader->symbols[i]));
     return TN_OK;

@@ -1,4 +1,4 @@
-/* equality.c - lets buffers share an object only if they have equal sizes.
+/* object_equality.c - lets buffers share an object only if they have equal sizes.
  *
  * Use it if an object can hold only one shape. Records come in order of time. A record takes a free
  * object of its size: with sizes as numbers or shapes, the object freed last (a stack for each
@@ -94,7 +94,7 @@ static tn_status equality_solve(tn_object_run *run) {
     return stacks ? equality_stacks(run, class) : equality_scan(run, class);
 }
 
-const tn_object_strategy tn__objects_equality = {
+const tn_object_strategy tn__object_equality = {
     .name = "equality",
     .summary = "only buffers of equal size share an object",
     .source = "TensorFlow Lite GPU delegate",

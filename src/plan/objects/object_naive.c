@@ -1,5 +1,5 @@
-/* naive.c - gives every record its own object, which is the memory needed without sharing. Cost:
- * O(n). */
+/* object_naive.c - gives every record its own object, which is the memory needed without sharing.
+ * Cost: O(n).*/
 #include "plan/sharing/object.h"
 
 static tn_status naive_objects_solve(tn_object_run *run) {
@@ -7,7 +7,7 @@ static tn_status naive_objects_solve(tn_object_run *run) {
     return TN_OK;
 }
 
-const tn_object_strategy tn__objects_naive = {
+const tn_object_strategy tn__object_naive = {
     .name = "naive",
     .summary = "no sharing: one object per buffer",
     .source = "the baseline",

@@ -1,5 +1,5 @@
-/* auto.c - runs all strategies that support the given kind of size, and keeps the result with the
- * lowest total; of equal ones the first.
+/* object_auto.c - runs all strategies that support the given kind of size, and keeps the result
+ * with the lowest total; of equal ones the first.
  *
  * `naive` comes first and takes no time, so there is a result whenever a limit ends the others.
  * Each of the other strategies gets an equal share of the work, so that a slow one cannot delay the
@@ -39,7 +39,7 @@ static tn_status auto_objects_solve(tn_object_run *run) {
     return TN_OK;
 }
 
-const tn_object_strategy tn__objects_auto = {
+const tn_object_strategy tn__object_auto = {
     .name = "auto",
     .summary = "the best answer of all strategies (the default)",
     .source = "ours",

@@ -1,4 +1,5 @@
-/* min_cost_flow.c - decides which buffer follows which in each object, as a flow of least cost.
+/* object_min_cost_flow.c - decides which buffer follows which in each object, as a flow of least
+ * cost.
  *
  *   source -> left i      cost 0        another buffer may follow buffer i
  *   left j -> right i     cost of growth from j's size to i's, where j has ended before i begins
@@ -193,7 +194,7 @@ static tn_status min_cost_flow_solve(tn_object_run *run) {
     return status;
 }
 
-const tn_object_strategy tn__objects_min_cost_flow = {
+const tn_object_strategy tn__object_min_cost_flow = {
     .name = "min-cost-flow",
     .summary = "assigns successors by minimum-cost flow; slow beyond a thousand buffers",
     .source = "Lee et al. 2019; TensorFlow Lite",

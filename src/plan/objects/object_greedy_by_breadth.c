@@ -1,5 +1,5 @@
-/* greedy_by_breadth.c - visits steps in order of live bytes, most first, and the buffers of each
- * step by size.
+/* object_greedy_by_breadth.c - visits steps in order of live bytes, most first, and the buffers of
+ * each step by size.
  *
  * The steps with the most live bytes decide the number of objects, so their buffers choose first. A
  * buffer considers the objects with no record that it overlaps in time. It takes the smallest
@@ -45,7 +45,7 @@ static tn_status by_breadth_solve(tn_object_run *run) {
     return TN_OK;
 }
 
-const tn_object_strategy tn__objects_greedy_by_breadth = {
+const tn_object_strategy tn__object_greedy_by_breadth = {
     .name = "greedy-by-breadth",
     .summary = "the step with the most live bytes first, its buffers by size",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",

@@ -1,5 +1,5 @@
-/* greedy_by_size.c - creates objects for the largest buffers; each other buffer joins the object
- * with the shortest idle time.
+/* object_greedy_by_size.c - creates objects for the largest buffers; each other buffer joins the
+ * object with the shortest idle time.
  *
  * The i-th positional maximum is the largest i-th greatest size over all steps. A buffer's position
  * is the last positional maximum that is not below its size: the number of objects that could serve
@@ -123,7 +123,7 @@ static tn_status by_size_solve(tn_object_run *run) {
     return TN_OK;
 }
 
-const tn_object_strategy tn__objects_greedy_by_size = {
+const tn_object_strategy tn__object_greedy_by_size = {
     .name = "greedy-by-size",
     .summary = "larger buffers first, each in the object with the shortest idle time",
     .source = "Pisarchyk and Lee 2020; TensorFlow Lite",

@@ -1,4 +1,5 @@
-/* greedy_in_order.c - gives each buffer, in order of time, the free object nearest to its size.
+/* object_greedy_in_order.c - gives each buffer, in order of time, the free object nearest to its
+ * size.
  *
  * Sizes as numbers: a buffer takes the smallest sufficient free object, unless the largest object
  * that is too small is strictly nearer; that object then grows. Free objects are kept sorted by
@@ -122,7 +123,7 @@ static tn_status in_order_solve(tn_object_run *run) {
     return TN_OK;
 }
 
-const tn_object_strategy tn__objects_greedy_in_order = {
+const tn_object_strategy tn__object_greedy_in_order = {
     .name = "greedy-in-order",
     .summary = "in order of time, each in the free object nearest in size",
     .source = "TensorFlow Lite GPU delegate",

@@ -1,5 +1,5 @@
-/* greedy_best.c - takes the better result of greedy-by-size and greedy-by-breadth; of equal ones
- * the first.
+/* object_greedy_best.c - takes the better result of greedy-by-size and greedy-by-breadth; of equal
+ * ones the first.
  *
  * Cost: that of both strategies.
  * Source: TensorFlow Lite, GPU delegate, GREEDY_BEST.
@@ -11,7 +11,7 @@ static tn_status greedy_best_solve(tn_object_run *run) {
     return tn__object_try(run, tn__object_strategy_find("greedy-by-breadth"), 0, true);
 }
 
-const tn_object_strategy tn__objects_greedy_best = {
+const tn_object_strategy tn__object_greedy_best = {
     .name = "greedy-best",
     .summary = "the better of greedy-by-size and greedy-by-breadth",
     .source = "TensorFlow Lite GPU delegate",
