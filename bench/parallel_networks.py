@@ -3,8 +3,8 @@
 
     bench/parallel_networks.py FOLDER
 
-nasnet_cell.onnx         four cells after NASNet (Zoph et al. 2018): five blocks of two separable convolutions or
-                         pools each, joined by a concatenation; 1 x 32 x 28 x 28
+nasnet_cell.onnx         two cells after NASNet (Zoph et al. 2018): five blocks of two separable convolutions or
+                         pools each, joined by a concatenation; 168 channels of 42 x 42, as in NASNet-A large
 parallel_attention.onnx  four layers in which attention and MLP read the same normalised input and run beside each
                          other (GPT-J, PaLM): 128 tokens, width 256, 4 heads
 """
@@ -53,8 +53,8 @@ def separable(net, x, channels, kernel):
 
 
 def nasnet(path):
-    net, channels, before, now = Net(), 32, "x", "x"
-    for _ in range(4):
+    net, channels, before, now = Net(), 168, "x", "x"
+    for _ in range(2):
         a, b = (net.op("Conv", of, net.weight(channels, channels if of == "x" else 5 * channels, 1, 1),
                        kernel_shape=[1, 1]) for of in (before, now))
         pool = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
@@ -64,7 +64,7 @@ def nasnet(path):
                   net.op("Add", net.op("MaxPool", a, **pool), net.op("AveragePool", a, **pool)),
                   net.op("Add", separable(net, a, channels, 5), separable(net, a, channels, 3))]
         before, now = now, net.op("Concat", *blocks, axis=1)
-    net.save(path, "x", [1, channels, 28, 28], net.op("GlobalAveragePool", now))
+    net.save(path, "x", [1, channels, 42, 42], net.op("GlobalAveragePool", now))
 
 
 def attention(net, x, tokens, width, heads):
