@@ -132,7 +132,8 @@ static tn_status streams_read_rule(streams_state *s, const tn_stream_rule *rule)
     uint32_t count = tn_graph_op_count(graph);
     bool any = false;
     if (rule->stream >= s->width)
-        TN_FAIL(s->error, TN_E_INVALID, "'%.80s': there is no stream %u; %u streams are 0 to %u",
+        TN_FAIL(s->error, TN_E_INVALID,
+                "`tn_stream_rule`: '%.80s': there is no stream %u; %u streams are 0 to %u",
                 rule->pattern, rule->stream, s->width, s->width - 1);
     for (tn_op_id id = 0; id < count; id++) {
         if (!streams_matches(rule->pattern, tn_graph_op(graph, id))) continue;
@@ -141,10 +142,11 @@ static tn_status streams_read_rule(streams_state *s, const tn_stream_rule *rule)
     }
     if (any) return TN_OK;
     const tn_op *first = count > 0 ? tn_graph_op(graph, 0) : NULL;
-    TN_FAIL(s->error, TN_E_INVALID,
-            "no operator matches '%.80s'; the first of %u operators is '%.80s' of type %.40s",
-            rule->pattern, count, first != NULL ? first->name : "",
-            first != NULL ? first->type : "");
+    TN_FAIL(
+        s->error, TN_E_INVALID,
+        "`tn_stream_rule`: no operator matches '%.80s'; the first of %u operators is '%.80s' of "
+        "type %.40s",
+        rule->pattern, count, first != NULL ? first->name : "", first != NULL ? first->type : "");
 }
 
 static tn_status streams_read_rules(streams_state *s) {

@@ -36,7 +36,7 @@ printf '\x80\x02cos\nsystem\n(U\x05falsetR.' >code.pickle
 expect 2 'code.pickle, byte 2: GLOBAL: this pickle asks for code' $tenure report code.pickle
 expect 2 'code.pickle, byte 2: GLOBAL' $tenure replay code.pickle
 printf 'PK\x03\x04' >model.pt
-expect 2 'no pickle of protocol 2 to 5' $tenure report model.pt
+expect 2 'model.pt: this is a damaged zip archive; copy or download it again' $tenure report model.pt
 printf '\x80\x04}.' >empty.pickle
 expect 2 'no memory snapshot' $tenure report empty.pickle
 head -c 4000 "$snapshot" >cut.pickle

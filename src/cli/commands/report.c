@@ -195,6 +195,11 @@ static tn_status report_refuse_model(const cli_report *report, tn__span bytes) {
     const char *suffix = kind != NULL && kind->suffix != NULL ? kind->suffix : "";
     bool model = tn_import_recognises(suffix);
     if (!model && !tn_weights_recognises(suffix)) return TN_OK;
+    if (kind->remedy != NULL) {
+        tn_status damaged =
+            tn__fail(report->error, TN_E_INVALID, "this is %s; %s", kind->name, kind->remedy);
+        return tn__where(report->error, damaged, "%s", report->path);
+    }
     tn_status status = tn__fail(report->error, TN_E_UNSUPPORTED,
                                 "this is %s, which has no record of memory; `tenure %s` reads it",
                                 kind->name, model ? "plan" : "estimate");

@@ -421,6 +421,8 @@ static tn_status opened_make(cli_opened_model *opened, tn_setup_options *options
     tn_status status = budget ? opened_fit(opened, options, error)
                               : tn_setup_create(opened->graph, options, &opened->setup, error);
     options->split = NULL;
+    if (status == TN_E_INVALID || status == TN_E_CONFLICT)
+        status = tn__where(error, status, "%s", opened->input->path);
     if (opened->setup != NULL) opened->graph = tn_setup_graph(opened->setup);
     return status;
 }

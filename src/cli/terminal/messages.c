@@ -181,6 +181,7 @@ void cli_fill(FILE *to, const char *text, uint32_t at, uint32_t indent, uint32_t
 static const struct {
     const char *setting, *words;
 } settings[] = {
+    {"adjacent", "--adjacent"},
     {"alignment", "--alignment"},
     {"allow", "--allow"},
     {"bucket_bytes", "--bucket"},
@@ -199,6 +200,7 @@ static const struct {
     {"read_limit", "--read-limit"},
     {"sequence", "--sequence"},
     {"shard", "--shard"},
+    {"tn_stream_rule", "--stream"},
     {"tn_contents_generate", "--weights random:SEED"},
     {"tn_layout_from_offsets", "--plan FILE"},
     {"tn_weights_bind", "--weights FILE"},

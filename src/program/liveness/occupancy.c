@@ -113,7 +113,7 @@ static tn_status occupancy_pattern_of(const liveness_state *liveness, const live
         if (!tn__glob(options->adjacent[c], name)) continue;
         if (*pattern != RANGE_NONE)
             TN_FAIL(liveness->error, TN_E_INVALID,
-                    "tensor '%.60s' cannot be adjacent to the tensors of two patterns, '%.40s' and "
+                    "`adjacent`: tensor '%.60s' matches two patterns, '%.40s' and "
                     "'%.40s'",
                     name, options->adjacent[*pattern], options->adjacent[c]);
         *pattern = c;
@@ -138,12 +138,14 @@ static tn_status occupancy_find_chain(const liveness_state *liveness, const buff
         const char *name = occupancy_tensor_name(liveness, range);
         if (other != NULL)
             TN_FAIL(liveness->error, TN_E_CONFLICT,
-                    "tensors '%.60s' and '%.60s' cannot be adjacent, because one is written over "
+                    "`adjacent`: tensors '%.60s' and '%.60s' cannot be adjacent, because one is "
+                    "written over "
                     "the other; do not allow operators in place",
                     other, name);
         if (range->lo != 0 || range->hi != size)
             TN_FAIL(liveness->error, TN_E_CONFLICT,
-                    "tensor '%.60s' cannot be adjacent to others, because it is a part of another "
+                    "`adjacent`: tensor '%.60s' cannot be adjacent to others, because it is a part "
+                    "of another "
                     "tensor's memory; do not allow views",
                     name);
         other = name;
@@ -175,7 +177,8 @@ static tn_status occupancy_sort_chains(const liveness_state *liveness, const buf
     }
     for (uint32_t c = 0; c < liveness->options.adjacent_count; c++) {
         if (!chains[c].begun)
-            TN_FAIL(liveness->error, TN_E_INVALID, "no tensor of the arena matches '%.80s'",
+            TN_FAIL(liveness->error, TN_E_INVALID,
+                    "`adjacent`: no tensor of the arena matches '%.80s'",
                     liveness->options.adjacent[c]);
         chains[c].begun = false;
     }
