@@ -50,8 +50,9 @@ TN_API bool tn_op_joins(const tn_graph *graph, tn_op_id op);
  * optimizer's step): bit i is input i. */
 TN_API uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op);
 
-/* Whether the operator has side effects beyond its outputs (tflite's ASSIGN_VARIABLE). Such
- * operators keep their file order among each other. */
+/* Whether the operator has side effects beyond its outputs (tflite's ASSIGN_VARIABLE), or draws
+ * random numbers (also a Dropout in training mode). Such operators keep their file order among each
+ * other. */
 TN_API bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op);
 
 /* Whether a second run of the operator gives the same result and has no side effect. True if the

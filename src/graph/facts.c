@@ -146,13 +146,14 @@ uint64_t tn_op_changes(const tn_graph *graph, tn_op_id op) {
 }
 
 bool tn_op_is_ordered(const tn_graph *graph, tn_op_id op) {
-    return graph->rules[op] && (graph->rules[op]->flags & TN_RULE_ORDERED);
+    return tn__op_has(graph, op, TN_RULE_ORDERED) || tn__op_draws(graph, op);
 }
 
 bool tn_op_may_repeat(const tn_graph *graph, tn_op_id op) {
     const tn_op_rule *rule = graph->rules[op];
     const uint32_t once = TN_RULE_RANDOM | TN_RULE_CONTROL | TN_RULE_ORDERED;
-    return rule != NULL && !(rule->flags & once) && tn_op_changes(graph, op) == 0;
+    return rule != NULL && !(rule->flags & once) && !tn__op_draws(graph, op) &&
+           tn_op_changes(graph, op) == 0;
 }
 
 /* Whether the type `recompute_as` can recompute the operator: output 0 and the old values of all

@@ -56,10 +56,25 @@ bool tn__op_has(const tn_graph *graph, tn_op_id id, uint32_t flags) {
     return rule && (rule->flags & flags);
 }
 
+/* Whether a Dropout is in training mode, or may be, and has no seed of its own. */
+static bool registry_drops(const tn_graph *graph, const tn_op *op) {
+    bool biased = strcmp(op->domain, "com.microsoft") == 0 && strcmp(op->type, "BiasDropout") == 0;
+    uint32_t mode = biased ? 4 : 2;
+    if (!biased && !tn__op_is(op, "Dropout")) return false;
+    if (op->input_count <= mode || op->inputs[mode] == TN_NONE) return false;
+    if (tn__attr(op, "seed") != NULL) return false;
+    const tn_value *value = graph->tensors[op->inputs[mode]].value;
+    return value == NULL || value->ints == NULL || value->count != 1 || value->ints[0] != 0;
+}
+
+bool tn__draws(const tn_graph *graph, const tn_op *op, const tn_op_rule *rule) {
+    /* operators of TensorFlow Lite have this flag only because they are never folded */
+    bool random = rule != NULL && (rule->flags & TN_RULE_RANDOM) != 0;
+    return (random && strcmp(op->domain, "tflite") != 0) || registry_drops(graph, op);
+}
+
 bool tn__op_draws(const tn_graph *graph, tn_op_id id) {
-    const tn_op *op = tn_graph_op(graph, id);
-    return tn__op_has(graph, id, TN_RULE_RANDOM) || tn__op_is(op, "Dropout") ||
-           tn__op_is(op, "com.microsoft.BiasDropout");
+    return tn__draws(graph, tn_graph_op(graph, id), graph->rules[id]);
 }
 
 uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id) {

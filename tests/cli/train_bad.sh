@@ -27,6 +27,17 @@ expect 2 'no input for samples' $tenure train nothing.onnx --data x.npy,y.npy
 head -c 900 cnn.onnx >cut.onnx
 expect 2 '' $tenure train cut.onnx --data x.npy,y.npy
 
+# outputs that would replace the data, and binary files among the table
+cp x.npy x.kept; cp y.npy y.kept
+expect 2 "would replace the input 'x.npy'" $good --checkpoint x.npy
+expect 2 "would replace the input 'y.npy'" $good --log y.npy
+expect 2 "would replace the input 'y.npy'" $cnn --data x=x.npy,y.npy --log ./y.npy
+cmp -s x.npy x.kept && cmp -s y.npy y.kept || { echo "FAILED: data of the training was replaced"; exit 1; }
+expect 2 'standard output has the table' $good --save-model -
+expect 2 'standard output has the table' $good --checkpoint -
+expect 2 'does not end in .onnx' $good --save-model model.tflite
+expect 2 'is the file of --checkpoint' $good --checkpoint a.onnx --save-model a.onnx
+
 # a learning rate that is too high; a checkpoint before it stays
 expect 0 'written' $good --steps 3 --checkpoint good.ck
 cp good.ck kept.ck

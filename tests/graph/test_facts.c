@@ -190,11 +190,41 @@ static void an_image_by_itself_is_no_batch_of_its_channels(void **state) {
     assert_false(is_single("Gather", "Unsqueeze", 0, true)); /* other extents by then */
 }
 
+/* A Dropout draws random numbers if it is, or may be, in training mode and has no seed of its own:
+ * then it is not run again, and keeps its place among others. */
+static void a_dropout_that_draws_is_run_once_and_in_order(void **state) {
+    (void)state;
+    test_kit kit = kit_open();
+    tn_tensor_id x = kit_input(&kit, "x", TN_FLOAT32, KIT_SHAPE(4, 5));
+    tn_tensor_id share = kit_input(&kit, "share", TN_FLOAT32, 0, NULL);
+    tn_tensor_id mode = kit_input(&kit, "mode", TN_BOOL, 0, NULL);
+    int64_t no = 0, yes = 1;
+    tn_tensor_id off = kit_constant(&kit, TN_BOOL, 0, NULL, &no, NULL);
+    tn_tensor_id on = kit_constant(&kit, TN_BOOL, 0, NULL, &yes, NULL);
+    const struct {
+        tn_tensor_id mode;
+        bool seeded, draws;
+    } cases[] = {{mode, false, true}, {on, false, true}, {off, false, false}, {on, true, false}};
+    for (size_t i = 0; i < 4; i++) {
+        const tn_tensor_id inputs[3] = {x, share, cases[i].mode};
+        if (cases[i].seeded) kit_attr_int(&kit, "seed", 7);
+        tn_op_id op = kit_at(&kit, kit_op(&kit, "Dropout", 3, inputs))->producer;
+        kit_infer(&kit);
+        assert_int_equal(tn_op_may_repeat(kit.graph, op), !cases[i].draws);
+        assert_int_equal(tn_op_is_ordered(kit.graph, op), cases[i].draws);
+    }
+    tn_op_id plain = kit_at(&kit, kit_op(&kit, "Dropout", 1, &x))->producer;
+    kit_infer(&kit);
+    assert_true(tn_op_may_repeat(kit.graph, plain) && !tn_op_is_ordered(kit.graph, plain));
+    kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_image_by_itself_is_no_batch_of_its_channels),
         cmocka_unit_test(element_wise_operators_may_overwrite_what_has_their_size),
         cmocka_unit_test(equal_bounds_do_not_prove_equal_shapes),
+        cmocka_unit_test(a_dropout_that_draws_is_run_once_and_in_order),
         cmocka_unit_test(operators_that_only_rename_are_views),
         cmocka_unit_test(a_part_of_packed_elements_is_a_view_only_at_a_whole_byte),
         cmocka_unit_test(parts_of_bounded_tensors_are_views_only_at_the_start),

@@ -244,6 +244,18 @@ class ByHand(Checks):
                 self.assertEqual((run.counts.bytes, run.counts.history), (0, 0))
 
 
+class Draws(Checks):
+    def test_a_dropout_that_is_dropped_comes_back_with_its_numbers(self):
+        with Interpreter("1MiB") as run:
+            d, mask = run.Dropout(run.put(numpy.ones((4, 8), numpy.float32)), numpy.float32(.5), numpy.array(True), outputs=2)
+            first, kept = d.numpy().copy(), mask.numpy().copy()
+            other = run.Dropout(run.put(numpy.ones((4, 8), numpy.float32)), numpy.float32(.5), numpy.array(True)).numpy()
+            run.drop(d)
+            run.drop(mask)
+            self.assertTrue((d.numpy() == first).all() and (mask.numpy() == kept).all())
+            self.assertTrue(((first != 0) == kept).all() and (first != other).any())
+
+
 class Gradients(Checks):
     def test_gradients_are_the_slopes(self):
         a, b, target = floats(1, 6, 5), floats(2, 5, 3), floats(3, 6, 3)

@@ -202,9 +202,33 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
     }
 }
 
+/* Notes every file of --data as an input, so that no output may replace it. The parts of the value
+ * are files, or NAME=FILE; parts that are no files have no effect. */
+static void train_note_data(const char *value) {
+    char *parts = strdup(value), *rest = parts;
+    /* without memory the files are not protected; the training fails soon anyway */
+    for (char *part; rest != NULL && (part = strsep(&rest, ",:")) != NULL;) {
+        char *equals = strchr(part, '=');
+        cli_note_input(part);
+        if (equals != NULL) cli_note_input(equals + 1);
+    }
+}
+
+/* Refuses standard output for a binary file, because the table is printed there. */
+static void train_check_binary(struct argp_state *state, const char *option, const char *path) {
+    if (path != NULL && path[0] == '-' && (path[1] == '\0' || path[1] == '.'))
+        cli_misuse(state, "%s: standard output has the table; give the name of a file", option);
+}
+
 /* Checks before a long training what would fail at its end. */
 static void train_check_save(const cli_train *train, struct argp_state *state) {
     struct stat model, to;
+    if (!tn__has_suffix(train->model_path, ".onnx"))
+        cli_misuse(state, "--save-model: '%s' does not end in .onnx", train->model_path);
+    if (train->options.checkpoint != NULL &&
+        strcmp(train->options.checkpoint, train->model_path) == 0)
+        cli_misuse(state, "--save-model: %s is the file of --checkpoint; choose another one",
+                   train->model_path);
     if (!tn__has_suffix(train->input.path, ".onnx"))
         cli_misuse(state, "--save-model: only .onnx models can be written, and %s is none",
                    cli_shown_path(train->input.path));
@@ -230,6 +254,9 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (train->input.path == NULL) cli_misuse(state, "which model?");
         if (train->data_path == NULL) cli_misuse(state, "no training data given; add --data");
+        train_note_data(train->data_path);
+        train_check_binary(state, "--checkpoint", train->options.checkpoint);
+        train_check_binary(state, "--save-model", train->model_path);
         if (train->model_path != NULL) train_check_save(train, state);
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
             cli_misuse(state,

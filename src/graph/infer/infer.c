@@ -81,6 +81,7 @@ static bool infer_folds(tn_infer *infer, const tn_op_rule *rule) {
     bool any = false;
     if (!rule || (rule->flags & (TN_RULE_RANDOM | TN_RULE_UNFOLDED | TN_RULE_CONTROL)))
         return false;
+    if (tn__draws(infer->graph, op, rule)) return false;
     if (rule->flags & TN_RULE_CONSTANT) return true;
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (op->inputs[i] == TN_NONE) continue;
@@ -109,14 +110,13 @@ static tn_status infer_settle(tn_infer *infer, const tn_op_rule *rule) {
 
 static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
-    if (rule && rule->fold && !(rule->flags & TN_RULE_RANDOM)) TN_TRY(tn__loosen_fold(infer, rule));
+    bool draws = tn__draws(infer->graph, op, rule) || (rule && rule->flags & TN_RULE_RANDOM);
+    if (rule && rule->fold && !draws) TN_TRY(tn__loosen_fold(infer, rule));
     bool folds = infer_folds(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
-        /* known values make an output folded, too, but not if the operator must run every time
-         * (TN_RULE_RANDOM) */
-        bool follows = infer->graph->tensors[op->outputs[i]].value != NULL &&
-                       !(rule && rule->flags & TN_RULE_RANDOM);
+        /* known values make an output folded, too, but not if the operator must run every time */
+        bool follows = infer->graph->tensors[op->outputs[i]].value != NULL && !draws;
         if (folds || follows) tn__set_folded(infer, i);
     }
     return TN_OK;

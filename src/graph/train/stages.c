@@ -288,7 +288,7 @@ static bool stages_same(const tn__train *it, const bool *alike, tn_op_id id) {
     const tn_op *op = tn_graph_op(it->graph, id);
     const uint32_t one = TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_WHOLE;
     if (tn__op_has(it->graph, id, one)) return true;
-    bool same = !stages_says_part(op) && !tn__op_has(it->graph, id, TN_RULE_RANDOM);
+    bool same = !stages_says_part(op) && !tn__op_draws(it->graph, id);
     for (uint32_t i = 0; i < op->input_count && same; i++) {
         tn_tensor_id in = op->inputs[i];
         if (in != TN_NONE) same = alike[in] && !(tn__op_is(op, "Slice") && stages_is_bound(it, in));

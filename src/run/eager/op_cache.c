@@ -397,7 +397,7 @@ static void op_cache_facts(const tn__op_cache *cache, tn__cached_op *it) {
     const uint32_t once = TN_RULE_CONTROL | TN_RULE_ORDERED;
     uint64_t fixed = it->rule != NULL ? it->rule->no_gradient : 0;
     it->changes = tn_op_changes(it->graph, 0);
-    it->random = tn__op_has(it->graph, 0, TN_RULE_RANDOM);
+    it->random = tn__op_draws(it->graph, 0);
     it->repeats = it->rule != NULL && (it->rule->flags & once) == 0 && it->changes == 0;
     for (uint32_t i = 0; i < it->input_count; i++)
         if (it->inputs[i] != TN_NONE && (fixed >> i & 1) == 0 &&
