@@ -264,9 +264,9 @@ const tn_op_rule *tn__op_rule(const char *domain, const char *type);
 const tn_op_rule *tn__rule_of(const tn_graph *graph, tn_op_id id);
 /* Whether the entry of an operator has at least one of these flags. */
 bool tn__op_has(const tn_graph *graph, tn_op_id id, uint32_t flags);
-/* Whether a run of the operator draws random numbers from the counter of the run: a random operator,
- * or a Dropout that may be in training mode and has no seed. tn__draws is for an operator that has
- * no id yet. */
+/* Whether a run of the operator draws random numbers from the counter of the run: a random
+ * operator, or a Dropout that may be in training mode and has no seed. tn__draws is for an operator
+ * that has no id yet. */
 bool tn__op_draws(const tn_graph *graph, tn_op_id id);
 bool tn__draws(const tn_graph *graph, const tn_op *op, const tn_op_rule *rule);
 /* Bit i: input i of the operator is a running statistic, which is a parameter without a
