@@ -62,8 +62,11 @@ class Streams(unittest.TestCase):
                     {"adjacent": ["nobody"]}):
             with self.assertRaises(tenure.Error):
                 tenure.plan(graph, **bad)
-        for bad in ({"adjacent": "text"}, {"streams": "two"}):
+        for bad in ({"adjacent": "text"}, {"adjacent": None}, {"streams": "two"}, {"streams": 2, "stream": ["*=1"]}):
             with self.assertRaises(TypeError):
+                tenure.plan(graph, **bad)
+        for bad in ({"streams": 2 ** 32 + 2}, {"streams": 2, "stream": {"*": 2 ** 32 + 1}}, {"stream": {"*": 1}}):
+            with self.assertRaises((ValueError, OverflowError)):
                 tenure.plan(graph, **bad)
         with self.assertRaises(TypeError):
             tenure.plan([1], first=[0], last=[1], streams=2)

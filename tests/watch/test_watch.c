@@ -380,6 +380,12 @@ static void the_table_of_a_killed_process_is_marked(void **state) {
     assert_false(view->has_ended);
     tn_watch_view_release(view);
     kill(child, SIGKILL);
+    /* first before, then after its parent has read its exit status */
+    siginfo_t ended;
+    assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT), 0);
+    assert_ok(tn_watch_read((uint32_t)child, NULL, &view, &failure));
+    assert_true(view->has_ended);
+    tn_watch_view_release(view);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_ok(tn_watch_read((uint32_t)child, NULL, &view, &failure));

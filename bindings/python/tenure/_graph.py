@@ -8,6 +8,7 @@ from tenure._abi import (LOSSES, NONE, OPTIMIZERS, SIZE_UNKNOWN, tn_dim, tn_grap
                          tn_setup, tn_setup_options, tn_stream_rule, tn_train_options, tn_training)
 from tenure._library import Context, Path, Progress, ask, call, number, options, owned, path, room_for, text
 from tenure._problem import TIME, Layout, Problem, plan_options
+from tenure._rules import MOST
 
 HANDLE = ctypes.POINTER(tn_graph)
 
@@ -121,10 +122,10 @@ class Graph:
               seed: int, objective: str, workers: int, streams: int, stream: Mapping[str, int],
               adjacent: Sequence[str], progress: Progress) -> Layout:
         patterns = [text(pattern, "adjacent") for pattern in adjacent]
-        rules = [tn_stream_rule(text(pattern, "stream"), number(k, "stream", TIME)) for pattern, k in stream.items()]
+        rules = [tn_stream_rule(text(pattern, "stream"), number(k, "stream", MOST)) for pattern, k in stream.items()]
         memory = options(tn_occupancy_options, adjacent_count=len(patterns),
                          adjacent=(ctypes.c_char_p * len(patterns))(*patterns) if patterns else None)
-        asked = options(tn_program_streams_options, count=number(streams, "streams", TIME), rule_count=len(rules),
+        asked = options(tn_program_streams_options, count=number(streams, "streams", MOST), rule_count=len(rules),
                         rules=(tn_stream_rule * len(rules))(*rules) if rules else None)
         with Context(progress) as context:
             setup = Setup(self, context=context, memory=memory, streams=asked,

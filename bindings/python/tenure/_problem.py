@@ -1,7 +1,7 @@
 """Planning problems, layouts, planning and verification."""
 import ctypes
 import json
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, cast
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 from tenure import _abi
 from tenure._abi import (NONE, tn_bank, tn_body, tn_conflict, tn_layout, tn_piece, tn_plan_options, tn_problem, tn_span,
@@ -347,8 +347,12 @@ def plan(what: Any, first: Optional[Integers] = None, last: Optional[Integers] =
                stream} of operators, by names or "type:Conv"; adjacent: patterns of tensors that lie one after another
     progress   a function of (stage, done, total); it returns False to stop
     """
-    if isinstance(adjacent, str):
-        raise TypeError("adjacent: a list of patterns, not a single text")
+    if isinstance(adjacent, str) or not isinstance(adjacent, Iterable):
+        raise TypeError("adjacent: a list of patterns")
+    if stream is not None and not isinstance(stream, Mapping):
+        raise TypeError("stream: a dictionary, {pattern: number of the stream}")
+    if stream and streams == 1:
+        raise ValueError("stream: there is one stream; give streams=N")
     if not hasattr(what, "_plan") and (streams != 1 or stream or adjacent):
         raise TypeError("streams, stream and adjacent are for a Graph")
     if hasattr(what, "_plan"):

@@ -157,7 +157,7 @@ double cli_duration(struct argp_state *state, const char *option, const char *te
         cli_misuse(state, "--%s: '%.60s' is not a time; write it like 10s, 500ms or 2m", option,
                    text);
     if (!(value > 0) || value > 1e9)
-        cli_misuse(state, "--%s: %.60s is out of range; use a time above 0 and up to 1e9", option,
-                   text);
+        cli_misuse(state, "--%s: %.60s is out of range; use a time above 0 s and up to 1e9 s",
+                   option, text);
     return value * unit;
 }

@@ -31,7 +31,7 @@ enum { WATCH_EVERY = 400, WATCH_ONCE, WATCH_WAIT, WATCH_BY, WATCH_ROWS_OPTION, W
       "print the holders at this interval, such as 500ms or 1m (default: 1s)")                     \
     X(WATCH_ONCE, "once", NULL, "print the holders once and exit")                                 \
     X(WATCH_WAIT, "wait", "TIME",                                                                  \
-      "wait this long for the first table of the process (default: 0s)")                           \
+      "wait this long for the first table of the process (default: do not wait)")                  \
     X(WATCH_BY, "by", "KEY",                                                                       \
       "add up rows with the same key: line, module, category or size (default: none, all rows)")   \
     X(WATCH_ROWS_OPTION, "rows", "N",                                                              \

@@ -306,13 +306,27 @@ static tn_status read_names(read_view *view, tn_error *error) {
     return TN_OK;
 }
 
-/* Finds the owner of a process. If the process has ended, that is the present user. */
+/* Whether a process has ended, and only waits until its parent has read its exit status. */
+static bool read_is_zombie(uint32_t pid) {
+    char text[512], path[64];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t size = file >= 0 ? read_bytes(file, text, sizeof text - 1) : 0;
+    if (file >= 0) close(file);
+    text[size] = '\0';
+    /* the name of the program, in parentheses, may hold any characters */
+    const char *state = strrchr(text, ')');
+    return state != NULL && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
+}
+
+/* Finds the owner of a process. If the process no longer exists, that is the present user. */
 static tn_status read_owner(read_view *view, uid_t *owner, tn_error *error) {
     char path[64];
     struct stat found;
     snprintf(path, sizeof path, "/proc/%u", view->view.pid);
     view->view.has_ended = stat(path, &found) != 0;
     *owner = view->view.has_ended ? geteuid() : found.st_uid;
+    if (!view->view.has_ended) view->view.has_ended = read_is_zombie(view->view.pid);
     if (geteuid() != 0 && *owner != geteuid())
         TN_FAIL(error, TN_E_IO, "process %u belongs to another user", view->view.pid);
     return TN_OK;
