@@ -28,8 +28,6 @@ tn_status cli_train_open_log(cli_train *train, tn_error *error) {
     FILE *was = train->options.resume != NULL ? fopen(train->log_path, "r") : NULL;
     if (was == NULL && train->options.resume != NULL && errno != ENOENT)
         return tn__where(error, tn__fail_system(error, errno, "read"), "%.200s", train->log_path);
-    if (was == NULL && train->options.resume != NULL && errno != ENOENT)
-        return tn__where(error, tn__fail_system(error, errno, "read"), "%.200s", train->log_path);
     tn__text_init(&rows, NULL);
     tn__text_put(&rows, "step,loss,correct\n");
     while (was != NULL && fgets(row, sizeof row, was) != NULL)
