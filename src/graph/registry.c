@@ -68,9 +68,10 @@ static bool registry_drops(const tn_graph *graph, const tn_op *op) {
 }
 
 bool tn__draws(const tn_graph *graph, const tn_op *op, const tn_op_rule *rule) {
-    /* operators of TensorFlow Lite have this flag only because they are never folded */
-    bool random = rule != NULL && (rule->flags & TN_RULE_RANDOM) != 0;
-    return (random && strcmp(op->domain, "tflite") != 0) || registry_drops(graph, op);
+    /* operators of other domains have this flag only because they are never folded or repeated */
+    bool onnx = op->domain[0] == '\0' || strcmp(op->domain, "ai.onnx") == 0;
+    bool random = onnx && rule != NULL && (rule->flags & TN_RULE_RANDOM) != 0;
+    return random || registry_drops(graph, op);
 }
 
 bool tn__op_draws(const tn_graph *graph, tn_op_id id) {
