@@ -15,6 +15,7 @@
  *
  * Cost: O(instructions + operands).
  */
+#include "graph/op.h"
 #include "program/verify/verify.h"
 
 /* --- tensors in the arena --------------------------------------------------------------------- */
@@ -294,6 +295,8 @@ static tn_status walk_may_repeat(const walk_state *walk, const tn_op_form *form,
     bool has_form = tn_op_form_of(verify->graph, id, true).type != NULL;
     VERIFY_FAIL(verify, step, TN_NONE, "instruction %u ran it, and it %s: %s", walk->last_time[id],
                 tn_op_changes(verify->graph, id) != 0 ? "writes into its inputs"
+                : tn__op_draws(verify->graph, id)
+                    ? "draws random numbers, and is not known to give the same again"
                 : tn_op_is_ordered(verify->graph, id) ? "does more than compute its outputs"
                                                       : "is not known to give the same again",
                 has_form ? "set `again`" : "it runs once");
