@@ -1,5 +1,5 @@
 /* fuzz_watch.c - any bytes as a published table of holders, read as a consistent copy and as a torn
- * one. What is accepted adds up and has no text without an end. Seeds: make_watch_corpus.py. */
+ * one. In an accepted table the rows add up, and every text ends. Seeds: make_watch_corpus.py. */
 #include <stdlib.h>
 #include <string.h>
 

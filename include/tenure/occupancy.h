@@ -1,5 +1,6 @@
-/* occupancy.h - the live ranges and buffers of a program, and plans for them: who shares a buffer,
- * dependencies that a plan adds, the allocation step by step, memory on the host. */
+/* occupancy.h - the live ranges and buffers of a program, and plans for them: the tensors that
+ * share a buffer, the dependencies that a plan adds, the allocation step by step, and memory on the
+ * host. */
 #ifndef TENURE_OCCUPANCY_H
 #define TENURE_OCCUPANCY_H
 

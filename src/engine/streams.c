@@ -185,7 +185,7 @@ static tn_status swaps_copy(void *self, tn_error *error) {
     return TN_OK;
 }
 
-/* --- which step gives the signal that a step waits for --- */
+/* --- instructions that can run on streams --- */
 
 static bool streams_swaps(const tn_instruction *it) {
     return (tn_opcode_facts_of(it->opcode)->flags & TN_USES_SLOT) != 0;
@@ -204,9 +204,9 @@ static bool streams_is_item(const tn_instruction *it, bool kernels) {
 
 /* --- kernels that run at the same time --- */
 
-/* Whether the kernel of an operator can run beside others: its outputs have exact extents, because
- * those that only a run finds out are written to a table that all kernels share, and it draws no
- * random numbers, which would depend on the order of the kernels. */
+/* Whether the kernel of an operator can run at the same time as others. Its outputs must have exact
+ * extents, because extents that only a run finds out are written to a table that all kernels share.
+ * It must draw no random numbers, because these would depend on the order of the kernels. */
 static bool streams_kernel_can(const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
     if (tn__op_has_blocks(op) || tn__rule_of(graph, id) == NULL || tn__op_draws(graph, id))
@@ -219,9 +219,10 @@ static bool streams_kernel_can(const tn_graph *graph, tn_op_id id) {
     return true;
 }
 
-/* Returns on how many streams kernels run at the same time; 0: all run in the calling thread. They
- * do if the program uses one stream, or other instructions than operators, if an operator cannot
- * run beside others, and with options that observe the memory between two operators. */
+/* Returns the number of streams on which kernels run at the same time. 0: all kernels run in the
+ * calling thread, because the program uses one stream, has instructions that are no operators, or
+ * has an operator that cannot run at the same time as others, or because an option observes the
+ * memory between two operators. */
 static uint32_t streams_kernels_of(const tn_program *program, const tn_engine_options *options) {
     const tn_instruction *instructions = tn_program_instructions(program);
     bool used[TN_STREAM_MAX] = {false};
@@ -268,7 +269,7 @@ static tn_status streams_apply(void *self, tn_error *error) {
                      op->type);
 }
 
-/* --- signals, continued --- */
+/* --- which step gives the signal that a step waits for --- */
 
 static int streams_signal_order(const void *a, const void *b) {
     const tn__sort_item *x = a, *y = b;

@@ -205,7 +205,7 @@ static tn_tensor_id floats(tn_graph *graph, const char *name, tn_kind kind) {
     return id;
 }
 
-/* Operators that draw random numbers do not run beside others. */
+/* Operators that draw random numbers do not run at the same time as others. */
 static void operators_that_draw_run_alone(void **state) {
     static const char *const types[] = {"RandomNormalLike", "Dropout", "Neg"};
     (void)state;

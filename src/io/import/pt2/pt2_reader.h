@@ -35,8 +35,8 @@ typedef struct pt2_value { /* a tensor of the program */
     tn_payload payload;
     /* the value with the storage that this value shares; its own number if it shares none */
     uint32_t root;
-    /* for the result of an in-place operator: the value that was changed, of which the result is
-     * another name; otherwise the value's own number */
+    /* for the result of an in-place operator: the value that was changed, because the result
+     * is another name for it; otherwise the value's own number */
     uint32_t same;
     uint32_t peer; /* next in the list of views of one root; PT2_NONE ends the list */
     /* numbers, from 1, of the node that computes the value and of its last reader */
