@@ -11,10 +11,10 @@ Exit status: 0 as it should be, 1 not so, 77 numpy is absent.
 """
 import json
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import end, must, run  # noqa: E402
 from train_models import idx, model, node, npy, read_checkpoint, tensor, value  # noqa: E402
 
 try:
@@ -25,20 +25,6 @@ except ImportError:
 
 COUNT, RATE, STEPS = 12, 0.25, 4
 WIDTHS = {"scores": 3, "y": 5, "a": 3}  # columns of outputs
-failed = False
-
-
-def must(holds, what):
-    global failed
-    if not holds:
-        print("FAILED:", what)
-        failed = True
-
-
-def run(tenure, *words, status=0):
-    done = subprocess.run([tenure, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    must(done.returncode == status, "%s: status %d\n%s" % (" ".join(words), done.returncode, done.stderr))
-    return done
 
 
 def relu(x):
@@ -220,7 +206,7 @@ def main():
     must("no output 'other'" in done.stderr, done.stderr)
     done = run(tenure, "train", "distilled2.onnx", "--loss", "output", "--data", data, status=2)
     must("'scores' is not a scalar" in done.stderr, done.stderr)
-    sys.exit(1 if failed else 0)
+    end()
 
 
 if __name__ == "__main__":

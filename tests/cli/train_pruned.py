@@ -12,10 +12,10 @@ Exit status: 0 as it should be, 1 not so, 77 numpy is absent.
 """
 import json
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import end, must, run  # noqa: E402
 from train_models import model, node, npy, read_npy, tensor, value  # noqa: E402
 
 try:
@@ -25,20 +25,6 @@ except ImportError:
     sys.exit(77)
 
 COUNT, WIDE, HIDDEN, CLASSES, RATE, STEPS = 24, 9, 12, 4, 0.05, 20
-failed = False
-
-
-def must(holds, what):
-    global failed
-    if not holds:
-        print("FAILED:", what)
-        failed = True
-
-
-def run(tenure, *words, status=0):
-    done = subprocess.run([tenure, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    must(done.returncode == status, "%s: status %d\n%s" % (" ".join(words), done.returncode, done.stderr))
-    return done
 
 
 def read_checkpoint(path):
@@ -184,7 +170,7 @@ def main():
     run(tenure, *train, "--steps", "3", "--prune", "0", "--checkpoint", "zero.ck", "--quiet")
     with open("none.ck", "rb") as a, open("zero.ck", "rb") as b:
         must(a.read() == b.read(), "--prune 0 changes something")
-    sys.exit(1 if failed else 0)
+    end()
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ Exit status: 0 as it should be, 1 not so, 77 numpy is absent.
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import end, must, run  # noqa: E402
 from train_models import block, model, node, npy, number, read_checkpoint, tensor, value  # noqa: E402
 
 try:
@@ -25,20 +25,6 @@ except ImportError:
 
 COUNT, WIDE, CLASSES = 16, 12, 4
 INT8, UINT8 = 3, 2
-failed = False
-
-
-def must(holds, what):
-    global failed
-    if not holds:
-        print("FAILED:", what)
-        failed = True
-
-
-def run(tenure, *words, status=0):
-    done = subprocess.run([tenure, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    must(done.returncode == status, "%s: status %d\n%s" % (" ".join(words), done.returncode, done.stderr))
-    return done
 
 
 # --- protobuf, read field by field ---
@@ -205,7 +191,7 @@ def main():
     os.symlink("q.onnx", "link.onnx")
     done = run(tenure, *train, "--steps", "1", "--save-model", "link.onnx", status=2)
     must("is the model itself" in done.stderr, done.stderr)
-    sys.exit(1 if failed else 0)
+    end()
 
 
 if __name__ == "__main__":
