@@ -47,6 +47,7 @@ static const hostile subjects[] = {
     {"Resize", "nFfI", "s", "22112"},
     {"Upsample", "nf", "s", "212"},
     {"GridSample", "nf", "s", "444"},
+    {"Col2Im", "fii", "s", "3114"},
     {"RoiAlign", "ffi", "s", "4214"},
     {"MaxRoiPool", "ff", "s", "424"},
     {"Det", "f", "s", "31"},
@@ -174,7 +175,8 @@ static void hostile_attrs(scene *of) {
                                           "output_height",
                                           "output_width",
                                           "num_outputs",
-                                          "periodic"};
+                                          "periodic",
+                                          "antialias"};
     static const char *const lists[] = {"perm", "axes", "pooled_shape", "split"};
     static const char *const modes[] = {"constant", "edge", "reflect", "wrap"};
     static const char *const samplings[] = {"nearest", "linear", "cubic", NULL};
