@@ -47,7 +47,6 @@ static const hostile subjects[] = {
     {"Resize", "nFfI", "s", "22112"},
     {"Upsample", "nf", "s", "212"},
     {"GridSample", "nf", "s", "444"},
-    {"Col2Im", "fii", "s", "3114"},
     {"RoiAlign", "ffi", "s", "4214"},
     {"MaxRoiPool", "ff", "s", "424"},
     {"Det", "f", "s", "31"},

@@ -425,10 +425,9 @@ static void affine_grids_are_matrices_times_places(void **state) {
         kit_array sizes = list_of(size, axes + 2);
         fill_small(&random, &theta, -9, 9);
         tn_attr attr = attr_int("align_corners", &align);
-        run_well(seed,
-                 &(kit_op){"AffineGrid", 20, &attr, 1, (const kit_array *[]){&theta, &sizes}, 2, 1,
-                           0, -1},
-                 &out);
+        kit_op op = {
+            "AffineGrid", 20, &attr, 1, (const kit_array *[]){&theta, &sizes}, 2, 1, 0, -1};
+        run_well(seed, &op, &out);
         assert_shape(seed, &out, axes + 2, shape);
         for (uint64_t i = 0; i < kit_count(&out); i++) {
             int64_t at[5];
@@ -443,6 +442,10 @@ static void affine_grids_are_matrices_times_places(void **state) {
             }
             assert_near(seed, ((const double *)out.data)[i], sum);
         }
+        free(out.data);
+        theta.shape[tn__random_below(&random, 3)]--; /* a matrix of another size */
+        tn_error error;
+        assert_int_equal(kit_run(&op, &out, &error), TN_E_INVALID);
         free(out.data);
         free(theta.data);
     }
