@@ -55,6 +55,8 @@ def build(random, path):
     number, bits, signed = (real[0], real[1], False) if real else TYPES[kind]
     short = random.choice(["no", "all", "weights", "scales"])  # what has 16 bits
     inner, columns = int(random.integers(1, 150)), int(random.integers(1, 150))
+    if random.integers(2):  # whole blocks of a matrix that is stored transposed, also long ones
+        inner = 32 * int(random.choice([1, 2, 3, 4, 40, 66]))
     if random.integers(6) == 0:  # more columns than the kernel computes together
         columns = int(random.integers(500, 1100))
     gemm, turn = bool(random.integers(2)), bool(random.integers(2))
@@ -66,7 +68,7 @@ def build(random, path):
     codes = random.integers(low, high + 1, shape)
     decode = numpy.vectorize(lambda code: float_of(int(code), *real[2:]), otypes=[float]) if real else numpy.float64
     how, axis = random.choice(["one", "each", "blocks"]), int(random.integers(2))
-    block = int(random.choice([2, 16, 32, 64])) if how == "blocks" else 0
+    block = int(random.choice([2, 16, 32, 64, 96, 2112])) if how == "blocks" else 0
     parts = [-(-n // block) if d == axis and block else n for d, n in enumerate(shape)]
     scales = random.random([] if how == "one" else [shape[axis]] if how == "each" else parts)
     scales = (scales / (1 if not real else decode(numpy.array(high)))).astype(
