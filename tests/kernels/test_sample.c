@@ -210,7 +210,8 @@ static double sampled(const picture *of, const char *mode, const double *grid) {
         at[d] = of->align ? (g + 1) / 2 * (extent - 1) : ((g + 1) * extent - 1) / 2;
         double last = extent - 1, edge = of->align ? 0 : 0.5;
         if (mode[0] == 'n') at[d] = nearbyint(at[d]);
-        if (of->padding[0] == 'b') at[d] = fmin(fmax(at[d], 0), last);
+        if (of->padding[0] == 'b' && strcmp(mode, "bicubic") != 0)
+            at[d] = fmin(fmax(at[d], 0), last);
         while (of->padding[0] == 'r' && (at[d] < -edge || at[d] > last + edge))
             at[d] = at[d] < -edge ? -2 * edge - at[d] : 2 * (last + edge) - at[d];
     }

@@ -47,10 +47,10 @@ static double sample_reflect(double x, double low, double high) {
 }
 
 /* Moves a coordinate into the image as the padding mode requires. With zero padding, it may stay
- * outside. */
+ * outside; also with the border's, if the mode is cubic: then its taps are moved. */
 static double sample_inside(const sample_plan *plan, uint32_t d, double x) {
     double last = (double)(plan->extent[d] - 1);
-    if (plan->padding == SAMPLE_BORDER) return !(x > 0) ? 0 : x > last ? last : x;
+    if (plan->padding == SAMPLE_BORDER && !plan->cubic) return !(x > 0) ? 0 : x > last ? last : x;
     double edge = plan->align ? 0 : 0.5;
     if (plan->padding == SAMPLE_REFLECTION && (x < -edge || x > last + edge))
         return sample_reflect(x, -edge, last + edge);
