@@ -74,6 +74,9 @@ class Draw:
         out = [1 if self.below(3) == 0 else e for e in shape]
         return out[self.between(0, len(out)):] if self.below(2) else out
 
+    def finite(self, shape, kind="float32"):
+        return numpy.nan_to_num(self.array(shape, kind), posinf=1, neginf=1)
+
     def index(self, extent, shape):
         """Indices from -extent to extent - 1."""
         return numpy.array(self.random.integers(-extent, extent, shape), self.of("int64", "int32"))
@@ -372,7 +375,7 @@ def normalisation(d):
 
 def softmax(d):
     shape = d.shape(1, 4)
-    return d.of("Softmax", "LogSoftmax", "Hardmax"), [d.array(shape)], (), {"axis": d.axis(len(shape))}, 1, 13
+    return d.of("Softmax", "LogSoftmax", "Hardmax"), [d.finite(shape)], (), {"axis": d.axis(len(shape))}, 1, 13
 
 
 def resize(d):
@@ -386,7 +389,7 @@ def resize(d):
         attributes["antialias"] = d.below(2)
     if mode == "cubic":
         attributes.update(cubic_coeff_a=d.of(-0.5, -0.75), exclude_outside=d.below(2))
-    x = numpy.nan_to_num(d.array(shape), posinf=1, neginf=1)
+    x = d.finite(shape)
     if d.below(2):
         # by scales, ONNX Runtime rounds the length of the output, ONNX does not
         attributes["coordinate_transformation_mode"] = d.of("half_pixel", "asymmetric")
@@ -407,7 +410,7 @@ def windows(d):
     attributes = {"kernel_shape": kernel, "strides": [d.between(1, 3) for _ in kernel], "pads": pads}
     shape = [d.between(1, 2), d.between(1, 3)] + [d.between(3, 8) for _ in kernel]
     type_ = d.of("MaxPool", "AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool")
-    x = numpy.nan_to_num(d.array(shape), posinf=1, neginf=1)
+    x = d.finite(shape)
     if type_.startswith("Global"):
         return type_, [x], (), {}, 1, 19
     attributes["dilations"] = [d.between(1, 2) for _ in kernel] if type_ != "AveragePool" else [1] * spatial
@@ -418,9 +421,9 @@ def windows(d):
         return type_, [x], (), attributes, 1, 19
     out = d.between(1, 4)
     weights = [out, shape[1]] if type_ == "Conv" else [shape[1], out]
-    operands = [x, numpy.nan_to_num(d.array(weights + kernel), posinf=1, neginf=1)]
+    operands = [x, d.finite(weights + kernel)]
     if d.below(2):
-        operands.append(numpy.nan_to_num(d.array([out]), posinf=1, neginf=1))
+        operands.append(d.finite([out]))
     return type_, operands, (), attributes, 1, 11
 
 
@@ -491,7 +494,7 @@ def quantise(d):
     kind, shape = d.of("uint8", "int8"), d.shape(1, 4)
     axis = d.axis(len(shape))
     each = [shape[axis]] if d.below(2) else []
-    scale = numpy.abs(numpy.nan_to_num(d.array(each), posinf=1, neginf=1)) + numpy.float32(0.01)
+    scale = numpy.abs(d.finite(each)) + numpy.float32(0.01)
     zero = d.array(each, kind)
     if d.below(2):
         x = numpy.nan_to_num(d.array(shape), posinf=99, neginf=-99)
@@ -502,14 +505,14 @@ def quantise(d):
 def grid(d):
     shape = [d.between(1, 2), d.between(1, 2), d.between(2, 5), d.between(2, 5)]
     points = d.random.uniform(-1.4, 1.4, [shape[0], d.between(1, 3), d.between(1, 3), 2]).astype("float32")
-    return ("GridSample", [numpy.nan_to_num(d.array(shape), posinf=1, neginf=1), points], (),
+    return ("GridSample", [d.finite(shape), points], (),
             {"mode": d.of("bilinear", "nearest", "bicubic"), "padding_mode": d.of("zeros", "border", "reflection"),
              "align_corners": d.below(2)}, 1, 16)
 
 
 def affine(d):
     axes = d.between(2, 3)
-    theta = numpy.nan_to_num(d.array([d.between(1, 2), axes, axes + 1]), posinf=1, neginf=1)
+    theta = d.finite([d.between(1, 2), axes, axes + 1])
     size = [theta.shape[0], 3] + [d.between(2, 4) for _ in range(axes)]
     return "AffineGrid", [theta, listed(size)], (1,), {"align_corners": d.below(2)}, 1, 20
 
@@ -532,14 +535,14 @@ def deform(d):
     shape = [d.between(1, 2), 2, d.between(3, 6), d.between(3, 6)]
     out = [e - n + 1 for e, n in zip(shape[2:], k)]
     taps = moved * k[0] * k[1]
-    clean = [numpy.nan_to_num(d.array(s), posinf=1, neginf=1)
+    clean = [d.finite(s)
              for s in (shape, [2 * group, 2 // group] + k, [shape[0], 2 * taps] + out, [2 * group], [shape[0], taps] + out)]
     return "DeformConv", clean[:d.of(3, 5)], (), {"group": group, "offset_group": moved, "kernel_shape": k}, 1, 19
 
 
 def groups(d):
     shape = [d.between(1, 2), 4] + [e + 2 for e in d.shape(1, 2, empty=False)]
-    x = numpy.nan_to_num(d.array(shape), posinf=1, neginf=1)
+    x = d.finite(shape)
     if d.below(2):
         return "GroupNormalization", [x, d.array([4]), d.array([4])], (), {"num_groups": d.of(1, 2, 4)}, 1, 21
     return "InstanceNormalization", [x, d.array([4]), d.array([4])], (), {}, 1, 6
@@ -553,10 +556,94 @@ def logic(d):
     return type_, operands[:1] if type_.endswith("Not") else operands, (), {}, 1, 18
 
 
+def variadic(d):
+    shape = d.shape()
+    operands = [d.array(d.narrower(shape)) for _ in range(d.between(1, 4))]
+    return d.of("Sum", "Mean", "Max", "Min"), operands, (), {}, 1, 13
+
+
+def slopes(d):
+    shape = d.shape(1, 4)
+    return "PRelu", [d.array(shape), d.array(d.narrower(shape))], (), {}, 1, 16
+
+
+def neighbours(d):
+    shape = [d.between(1, 2), d.between(1, 6)] + d.shape(1, 2, empty=False)
+    if d.below(2):
+        return ("LRN", [d.finite(shape if len(shape) == 4 else shape + [2])], (),
+                {"size": d.of(1, 3, 5), "alpha": 0.3, "beta": 0.6, "bias": 1.2}, 1, 13)
+    return "LpNormalization", [d.finite(shape)], (), {"axis": d.axis(len(shape)), "p": d.of(1, 2)}, 1, 1
+
+
+def norm_pools(d):
+    shape = [d.between(1, 2), d.between(1, 3), d.between(3, 7), d.between(3, 7)]
+    if d.below(2):
+        return "GlobalLpPool", [d.finite(shape)], (), {"p": d.of(1, 2, 3)}, 1, 2
+    return ("LpPool", [d.finite(shape)], (), {"p": d.of(1, 2), "kernel_shape": [2, 3], "strides": [d.between(1, 2), 1],
+                                              "pads": [d.below(2)] * 4}, 1, 11)
+
+
+def fourier(d):
+    shape = [d.between(1, 2), d.between(1, 9), d.of(1, 2)]
+    attributes = {"axis": 1, "inverse": d.below(2)}
+    if shape[2] == 1 and not attributes["inverse"]:
+        attributes["onesided"] = d.below(2)
+    operands = [d.finite(shape)]
+    if d.below(2):
+        operands.append(numpy.array(d.between(1, 9), "int64"))
+    return "DFT", operands, (1,), attributes, 1, 17
+
+
+def shifts(d):
+    shape = d.shape()
+    return ("BitShift", [d.array(shape, "uint8", 0, 255), d.array(d.narrower(shape), "uint8", 0, 7)], (),
+            {"direction": d.of("LEFT", "RIGHT")}, 1, 11)
+
+
+def gelu(d):
+    return "Gelu", [d.array(d.shape())], (), {"approximate": d.of("none", "tanh")}, 1, 20
+
+
+def boxes(d):
+    count, classes = d.between(0 if d.below(6) == 0 else 1, 6), d.between(1, 2)
+    corners = d.random.uniform(0, 4, [1, count, 4]).astype("float32")
+    scores = d.random.permutation(count * classes).reshape(1, classes, count).astype("float32") / 10
+    operands = [corners, scores, ints(d.of(0, 1, 2, 9)), numpy.array([d.of(0.1, 0.5, 0.9)], "float32")]
+    if d.below(2):
+        operands.append(numpy.array([d.of(0.05, 0.45)], "float32"))
+    return "NonMaxSuppression", operands, (2, 3, 4), {"center_point_box": d.below(2)}, 1, 11
+
+
+def regions(d):
+    rois = d.between(1, 3)
+    corners = d.random.uniform(0, 5, [rois, 4]).astype("float32")
+    corners[:, 2:] += corners[:, :2]
+    return ("RoiAlign", [d.finite([2, 2, 6, 7]), corners, listed(d.below(2) for _ in range(rois))], (),
+            {"output_height": d.between(1, 3), "output_width": d.between(1, 3), "sampling_ratio": d.between(0, 2),
+             "spatial_scale": d.of(1.0, 0.5), "mode": "avg",
+             "coordinate_transformation_mode": d.of("half_pixel", "output_half_pixel")}, 1, 16)
+
+
+def crops(d):
+    shape = d.shape(1, 3, empty=False)
+    axes = d.axes(len(shape)) or [0]
+    return "CenterCropPad", [d.array(shape), listed(d.between(1, 6) for _ in axes)], (1,), {"axes": axes}, 1, 18
+
+
+def statistics(d):
+    shape = [d.between(1, 2), d.between(1, 3), d.between(2, 4), d.between(2, 4)]
+    if d.below(2):
+        return "MeanVarianceNormalization", [d.finite(shape)], (), {"axes": d.of([0, 2, 3], [2, 3], [-1], [0, 1, 2, 3])}, 1, 13
+    channels = [shape[1]]
+    return ("BatchNormalization", [d.finite(shape), d.finite(channels), d.finite(channels), d.finite(channels),
+                                   numpy.abs(d.finite(channels)) + numpy.float32(0.1)], (), {"epsilon": 1e-3}, 1, 15)
+
+
 FAMILIES = (gather_nd, scatter_nd, gather, gather_elements, scatter_elements, slicing, padding, expand, tile, where, top_k,
             cum_sum, non_zero, one_hot, trilu, counting, reduction, arg_extreme, split, concat, squeeze, unsqueeze, reshape,
             matmul, gemm, arithmetic, comparison, unary, clip, cast, normalisation, softmax, resize, windows, transpose,
-            blocks, shapes, filled, unique, compress, reverse, einsum, quantise, grid, affine, columns, deform, groups, logic)
+            blocks, shapes, filled, unique, compress, reverse, einsum, quantise, grid, affine, columns, deform, groups, logic, variadic, slopes, neighbours, norm_pools, fourier, shifts, gelu, boxes, regions,
+            crops, statistics)
 
 
 def write(folder, number, seed):
@@ -617,7 +704,7 @@ def differs(tenure, run, entry):
 
 def main():
     tenure, folder = sys.argv[1], os.path.abspath(sys.argv[2])
-    count = int(sys.argv[3]) if len(sys.argv) > 3 else 2 * len(FAMILIES)
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else len(FAMILIES)
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else 34
     if not os.path.isdir(os.path.join(folder, "node_modules", "onnxruntime-node")):
         os.makedirs(folder, exist_ok=True)
