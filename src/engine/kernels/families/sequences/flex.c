@@ -1,7 +1,8 @@
-/* flex.c - FlexAttention of ai.onnx.preview without graphs that change scores, in plain loops.
+/* flex.c - FlexAttention of ai.onnx.preview without graphs that change scores, and its two products,
+ * which the reader of ONNX files puts around such graphs, in plain loops.
  *
  * In float32 it is the attention of attend.h. In float64 one row of scores at a time is in scratch
- * memory. (The reader of ONNX files replaces FlexAttention with such graphs by other operators.)
+ * memory.
  *
  * Cost:   O(batch x heads x queries x keys x size); scratch: a few rows of scores.
  * Source: the ONNX specification, ai.onnx.preview 1.
@@ -10,6 +11,7 @@
 
 #include "engine/kernels/loops/attend.h"
 #include "engine/kernels/loops/box.h"
+#include "engine/kernels/loops/product.h"
 
 typedef struct flex_shape {
     uint64_t batch, heads, groups, queries, keys, size, value_size;
@@ -123,11 +125,59 @@ static uint64_t flex_workspace(const tn_kernel_setup *setup) {
                                   : tn__mul_sat(keys, sizeof(double));
 }
 
+/* --- FlexScores, FlexValues: one product for each head --- */
+
+static tn_status flex_run_product(tn_kernel_call *call) {
+    const tn_operand *a = &call->inputs[0], *b = &call->inputs[1];
+    tn_operand *y = &call->outputs[0];
+    bool scores = strcmp(call->op->type, "FlexScores") == 0;
+    uint32_t along = scores ? 3 : 2; /* the axis of b over which is summed */
+    if (a->rank != 4) return tn__call_bad_shape(call, 0);
+    if (b->rank != 4 || b->shape[0] != a->shape[0] || b->shape[along] != a->shape[3] ||
+        b->shape[1] < 1 || a->shape[1] % b->shape[1] != 0)
+        return tn__call_bad_shape(call, 1);
+    const int64_t shape[4] = {a->shape[0], a->shape[1], a->shape[2], b->shape[5 - along]};
+    TN_TRY(tn__call_shape(call, 0, 4, shape));
+    double usual = 1 / sqrt((double)a->shape[3]);
+    double scale = scores ? tn__attr_float(call->op, "scale", usual) : 1;
+    uint64_t inner = (uint64_t)a->shape[3], rows = (uint64_t)shape[2], columns = (uint64_t)shape[3];
+    uint64_t share = (uint64_t)(a->shape[1] / b->shape[1]), width = tn__width(y->dtype);
+    tn__product product = {.rows = rows,
+                           .columns = columns,
+                           .inner = inner,
+                           .a_row = inner,
+                           .a_inner = 1,
+                           .b_inner = scores ? 1 : columns,
+                           .b_column = scores ? inner : 1,
+                           .c_row = columns,
+                           .scale = scale};
+    for (uint64_t i = 0; i < (uint64_t)(shape[0] * shape[1]); i++) {
+        /* heads are the inner index of both, so i / share is the head of b in its batch, too */
+        product.a = (const char *)a->data + i * rows * inner * width;
+        product.b = (const char *)b->data + i / share * inner * columns * width;
+        product.c = (char *)y->data + i * rows * columns * width;
+        tn__product_run(&product, y->dtype);
+    }
+    return TN_OK;
+}
+
+static bool flex_accepts_product(const tn_kernel_setup *setup) {
+    return tn__types_agree(setup, TN__TYPES_SUMMED, 1 | 2, 0);
+}
+
 static const tn_kernel flex_kernels[] = {
     {.type = "FlexAttention",
      .accepts = flex_accepts,
      .workspace = flex_workspace,
      .run = flex_run},
+    {.domain = "tenure",
+     .type = "FlexScores",
+     .accepts = flex_accepts_product,
+     .run = flex_run_product},
+    {.domain = "tenure",
+     .type = "FlexValues",
+     .accepts = flex_accepts_product,
+     .run = flex_run_product},
 };
 
 TN_KERNEL_FAMILY(flex, "ai.onnx.preview");
