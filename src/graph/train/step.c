@@ -15,9 +15,8 @@ static double train_number(double value, double otherwise) {
     return value == 0 ? otherwise : value;
 }
 
-static tn_status train_options(tn__train *it, const tn_train_options *given) {
-    tn_train_options *to = &it->options;
-    *to = (tn_train_options)TN_TRAIN_OPTIONS_INIT;
+tn_train_options tn__train_options(const tn_train_options *given) {
+    tn_train_options all = TN_TRAIN_OPTIONS_INIT, *to = &all;
     tn__options(to, sizeof *to, given);
     to->momentum = train_number(to->momentum, 0.9);
     to->beta1 = train_number(to->beta1, 0.9);
@@ -26,6 +25,12 @@ static tn_status train_options(tn__train *it, const tn_train_options *given) {
     to->loss_scale = train_number(to->loss_scale, 1);
     to->batch_norm_momentum = train_number(to->batch_norm_momentum, 0.1);
     if (to->micro_batches == 0) to->micro_batches = 1;
+    return all;
+}
+
+static tn_status train_options(tn__train *it, const tn_train_options *given) {
+    it->options = tn__train_options(given);
+    const tn_train_options *to = &it->options;
     if ((unsigned)to->loss >= TN_LOSS_COUNT || (unsigned)to->optimizer >= TN_OPTIMIZER_COUNT)
         TN_FAIL(it->error, TN_E_UNKNOWN, "there is no such loss or optimizer");
     bool shares = to->momentum > 0 && to->momentum < 1 && to->beta1 > 0 && to->beta1 < 1 &&

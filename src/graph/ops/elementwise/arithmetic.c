@@ -443,7 +443,7 @@ static const tn_op_rule arithmetic_rules[] = {
     {.type = "PRelu", .weights = 2, .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
      .shape = arithmetic_shape_prelu, .flops_per = 2, .inplace = 1, .split = tn__split_each,
      .gradient = tn__gradient_prelu},
-    {ARITHMETIC(Pow, arithmetic_shape, 20), .flags = TN_RULE_ARITHMETIC,
+    {ARITHMETIC(Pow, arithmetic_shape, 20), .flags = TN_RULE_ARITHMETIC | TN_RULE_ROUGH,
      .fold = arithmetic_fold_Pow, .gradient = tn__gradient_pow},
     {ARITHMETIC(Sub, arithmetic_shape, 1), .flags = TN_RULE_ARITHMETIC | TN_RULE_IMAGES,
      .fold = arithmetic_fold_Sub, .monotone = 1,
