@@ -835,7 +835,7 @@ typedef struct tn_trainer_options {
  * training, engine  must outlive the trainer
  * options           `train` as in the call that made `training`. Strings are copied
  *
- * Errors: E_INVALID (no steps, no samples, data that do not fit the model, no gradient for any
+ * Errors: E_INVALID (no steps, no samples, a learning rate that is not finite, data that do not fit the model, no gradient for any
  * parameter, two parameters of one name, a pruning with a share outside of [0, 1), that begins
  * after its end, or with a pattern that matches no parameter, a checkpoint that is damaged or of
  * another run), E_UNSUPPORTED (pruning of parameters that ranks divide), E_CONFLICT (samples, steps

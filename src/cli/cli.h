@@ -228,6 +228,9 @@ const char *cli_shown_path(const char *path);
 /* Whether a path such as "-.csv" can only mean standard input, because nothing is written to
  * standard output as a file. Messages then call it <stdin>. */
 bool cli_standard_is_input(void);
+/* The same for the value of an option that reads a file. Standard input can be given once, in an
+ * option or as an argument. */
+const char *cli_standard_value(struct argp_state *state, const char *option, const char *path);
 /* Unless --overwrite is given, an output file must not be an input file. cli_note_input records an
  * input file and cli_check_folder an output file. cli_check_files compares all recorded files and
  * ends the program with a usage error if two are the same file. */

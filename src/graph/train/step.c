@@ -28,20 +28,24 @@ tn_train_options tn__train_options(const tn_train_options *given) {
     return all;
 }
 
+tn_status tn__train_check_numbers(const tn_train_options *to, tn_error *error) {
+    bool shares = to->momentum > 0 && to->momentum < 1 && to->beta1 > 0 && to->beta1 < 1 &&
+                  to->beta2 > 0 && to->beta2 < 1 && to->batch_norm_momentum > 0 &&
+                  to->batch_norm_momentum <= 1;
+    if (!shares) TN_FAIL(error, TN_E_INVALID, "momentum, beta1 and beta2 must lie between 0 and 1");
+    if (!(to->epsilon > 0 && isfinite(to->epsilon) && to->loss_scale > 0 &&
+          isfinite(to->loss_scale) && isfinite(to->weight_decay)))
+        TN_FAIL(error, TN_E_INVALID,
+                "epsilon and loss_scale must be positive, weight_decay a number");
+    return TN_OK;
+}
+
 static tn_status train_options(tn__train *it, const tn_train_options *given) {
     it->options = tn__train_options(given);
     const tn_train_options *to = &it->options;
     if ((unsigned)to->loss >= TN_LOSS_COUNT || (unsigned)to->optimizer >= TN_OPTIMIZER_COUNT)
         TN_FAIL(it->error, TN_E_UNKNOWN, "there is no such loss or optimizer");
-    bool shares = to->momentum > 0 && to->momentum < 1 && to->beta1 > 0 && to->beta1 < 1 &&
-                  to->beta2 > 0 && to->beta2 < 1 && to->batch_norm_momentum > 0 &&
-                  to->batch_norm_momentum <= 1;
-    if (!shares)
-        TN_FAIL(it->error, TN_E_INVALID, "momentum, beta1 and beta2 must lie between 0 and 1");
-    if (!(to->epsilon > 0 && isfinite(to->epsilon) && to->loss_scale > 0 &&
-          isfinite(to->loss_scale) && isfinite(to->weight_decay)))
-        TN_FAIL(it->error, TN_E_INVALID,
-                "epsilon and loss_scale must be positive, weight_decay a number");
+    TN_TRY(tn__train_check_numbers(to, it->error));
     if (to->dtype != TN_UNDEFINED && to->dtype != TN_FLOAT32 && to->dtype != TN_FLOAT16 &&
         to->dtype != TN_BFLOAT16)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,

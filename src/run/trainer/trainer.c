@@ -282,6 +282,8 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     const bool adam =
         train.optimizer == TN_OPTIMIZER_ADAM || train.optimizer == TN_OPTIMIZER_ADAMW;
     const bool momentum = train.optimizer == TN_OPTIMIZER_MOMENTUM;
+    if (!isfinite(options->rate))
+        TN_FAIL(error, TN_E_INVALID, "a learning rate of %g is not finite", options->rate);
     if ((unsigned)options->schedule >= TN_SCHEDULE_COUNT)
         TN_FAIL(error, TN_E_UNKNOWN, "there is no such schedule");
     if ((options->checkpoint != NULL || options->resume != NULL) && tn__trainer_is_lone(trainer))

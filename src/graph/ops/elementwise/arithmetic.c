@@ -316,6 +316,12 @@ ARITHMETIC_COMPARE(Less, arithmetic_lesser, arithmetic_float_less, ARITHMETIC_LE
 ARITHMETIC_COMPARE(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal,
                    ARITHMETIC_LESS_EQUAL)
 
+static tn_status arithmetic_shape_shift(tn_infer *infer) {
+    if (!tn__attr(infer->op, "direction"))
+        return tn__infer_fail(infer, "attribute direction is missing");
+    return arithmetic_shape(infer);
+}
+
 /* Pow: the exponent may have another type than base and result. */
 static tn_status arithmetic_fold_Pow(tn_infer *infer) {
     const tn_value *base = tn__value(infer, 0), *power = tn__value(infer, 1);
@@ -417,7 +423,7 @@ static const tn_op_rule arithmetic_rules[] = {
      .fold = arithmetic_fold_Add, .monotone = 3,
      .gradient = tn__gradient_add},
     {ARITHMETIC_TEST(And)},
-    {ARITHMETIC(BitShift, arithmetic_shape, 1), .fold = arithmetic_fold_BitShift},
+    {ARITHMETIC(BitShift, arithmetic_shape_shift, 1), .fold = arithmetic_fold_BitShift},
     {ARITHMETIC_BITS(BitwiseAnd, And)},
     {ARITHMETIC_BITS(BitwiseOr, Or)},
     {ARITHMETIC_BITS(BitwiseXor, Xor)},
