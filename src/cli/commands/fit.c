@@ -3,6 +3,7 @@
 #include "cli/answer/model_facts.h"
 #include "cli/command_line/combine.h"
 #include "cli/fit/fit.h"
+#include "cli/model/file_kind.h"
 #include "cli/model/input.h"
 
 #include <stdio.h>
@@ -175,6 +176,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_PROBLEM:
         fit->problem_path = cli_standard_input(state, value);
+        cli_refuse_kind(state, fit->problem_path);
         return 0;
     case FIT_SWEEP:
         fit->sweep = (uint32_t)cli_range(state, "sweep", value, 2, 10000);
