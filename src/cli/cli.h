@@ -121,6 +121,8 @@ typedef struct cli_tone {
     bool json;  /* true if the answer is printed as one JSON object (--json) */
 } cli_tone;
 cli_tone cli_tone_asked(void);
+/* what patterns of names in help texts mean (tn__glob) */
+#define CLI_PATTERN "(* and ?; brackets are literal)"
 /* Returns the name of the running command, such as "plan". */
 const char *cli_command_name(void);
 bool cli_follows_links(void); /* Returns whether --follow-links was given. Valid after cli_parse. */

@@ -52,7 +52,8 @@ enum {
       "end; they stay zero (default: 0; begin=0, end at three quarters of all steps, every 32nd "  \
       "part of the steps between)")                                                                \
     X(TRAIN_PRUNED, "prune-weights", "PATTERN",                                                    \
-      "with --prune: prune the parameters that match this pattern (* and ?); may be repeated "     \
+      "with --prune: prune the parameters that match this pattern " CLI_PATTERN                    \
+      "; may be repeated "     \
       "(default: all float32 parameters of two or more extents)")                                  \
     X(TRAIN_CHECKPOINT, "checkpoint", "FILE",                                                      \
       "save the run to this file, so that --resume can continue it")                               \
