@@ -119,6 +119,10 @@ bool tn__value_is_bound(const tn_infer *infer, uint32_t index) {
     return tensor && !tensor->value && op_bound(infer, index);
 }
 
+bool tn__value_is_rough(const tn_infer *infer, tn_tensor_id id) {
+    return infer->graph->origins[id].rough;
+}
+
 bool tn__value_is_exact_at(const tn_infer *infer, uint32_t index, uint32_t element) {
     const tn_tensor *tensor = tn__input(infer, index);
     const tn__loose *loose = op_loose(infer, index);

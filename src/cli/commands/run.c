@@ -267,7 +267,8 @@ static void run_add_input(struct argp_state *state, run_arguments *arguments, ch
     if (arguments->given_count == RUN_INPUTS_MAX)
         cli_misuse(state, "--input: at most 256 inputs are supported");
     *equals = '\0';
-    arguments->given[arguments->given_count++] = (run_given){.name = text, .what = equals + 1};
+    arguments->given[arguments->given_count++] = (run_given){
+        .name = text, .what = cli_standard_value(state, "--input", equals + 1)};
 }
 
 static error_t run_parse(int key, char *value, struct argp_state *state) {
@@ -287,6 +288,8 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
     case RUN_OUTPUT_DIR:
         if (arguments->output_dir != NULL)
             cli_misuse(state, "--output-dir: give this option only once");
+        if (strcmp(value, "-") == 0)
+            cli_misuse(state, "--output-dir: '-' is not a folder; give the name of one");
         arguments->output_dir = value;
         return 0;
     case RUN_POOL:

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "cli/answer/facts.h"
 #include "cli/answer/model_facts.h"
+#include "cli/model/file_kind.h"
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/plan_file.h"
@@ -53,6 +54,7 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case VERIFY_PLAN:
         arguments->plan_path = cli_standard_input(state, value);
+        cli_refuse_kind(state, arguments->plan_path);
         return 0;
     case VERIFY_FORM:
         arguments->objects = cli_objects_form(state, value);

@@ -338,7 +338,7 @@ static tn_status rewrite_read_names(const char *without, uint64_t *named, tn_err
                                            strncmp(rewrites[at]->name, without, length) != 0))
             at++;
         if (at == tn_rewrite_count())
-            TN_FAIL(error, TN_E_UNKNOWN, "no rewrite '%.*s'; `tenure list rewrites` shows them",
+            TN_FAIL(error, TN_E_UNKNOWN, "no rewrite '%.*s'; `tn_rewrite_name` lists them",
                     (int)(length < 40 ? length : 40), without);
         *named |= UINT64_C(1) << at;
         without += length + (without[length] == ',');

@@ -285,6 +285,18 @@ bool tn_import_recognises(const char *path) { return import_by_suffix(path) != N
 
 /* --- recognising files --- */
 
+/* Returns the suffix of a name if it names a kind of files, of models or of others; NULL: it names
+ * none, or the file is standard input. Files of many kinds end in .bin and .pb. */
+static const char *import_said(const char *name) {
+    const char *suffix = strrchr(name, '.'), *slash = strrchr(name, '/');
+    if ((name[0] == '-' && name[1] == '.') || suffix == NULL || (slash != NULL && slash > suffix))
+        return NULL;
+    if (tn__has_suffix(name, ".bin") || tn__has_suffix(name, ".pb")) return NULL;
+    bool known = tn_import_recognises(name) || tn_weights_recognises(name) ||
+                 tn_weights_how_to_export(name) != NULL || tn__file_kind_has_suffix(suffix);
+    return known ? suffix : NULL;
+}
+
 tn_status tn__import_choose(const char *name, tn__span file, const tn_import_format **format,
                             tn_error *error) {
     if (!file.size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
@@ -294,10 +306,11 @@ tn_status tn__import_choose(const char *name, tn__span file, const tn_import_for
     const tn__file_kind *kind = tn__file_kind_of(file);
     const tn_import_format *found =
         kind != NULL && kind->suffix != NULL ? import_by_suffix(kind->suffix) : NULL;
+    const char *said = import_said(name);
     if (named == NULL) *format = found;
-    bool says = named != NULL && (name[0] != '-' || name[1] != '.'); /* not standard input */
-    if (kind != NULL && *format != found)
-        return tn__file_kind_refuse(kind, says ? named->suffix : NULL, error);
+    /* the contents are of another kind than the name says */
+    if (kind != NULL && (*format != found || (found != NULL && said != NULL)))
+        return tn__file_kind_refuse(kind, said, error);
     if (*format != NULL) return TN_OK;
     const char *how = tn_weights_how_to_export(name);
     if (how != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "%s", how);

@@ -43,8 +43,8 @@ static tn_status cache_complete(const tn_embedding_options *given, tn__cache_wis
     if (wish->policy == NULL) return TN_E_UNKNOWN;
     if (wish->policy->sees_future)
         TN_FAIL(error, TN_E_UNSUPPORTED,
-                "policy %s knows what comes, which only a recorded run can tell (tenure embed "
-                "replay); choose another",
+                "policy %s needs the lookups that are to come, and so a recorded run "
+                "(tn_embedding_replay); choose another",
                 wish->policy->name);
     return tn__row_reader_find(options.reader, &wish->reader, error);
 }

@@ -38,7 +38,7 @@ const tn__row_policy *tn__row_policy_find(const char *name, tn_error *error) {
             return residents_policies[i];
     (void)tn__fail(error, TN_E_UNKNOWN, "there is no policy '%.80s' for rows; %s", name,
                    tn__near_of(name, tn_embedding_policy_count(), tn_embedding_policy_name,
-                               "see `tenure list row-policies`", asked));
+                               "see `tn_embedding_policy_name`", asked));
     return NULL;
 }
 

@@ -160,6 +160,7 @@ static tn_status sequence_concat(tn_infer *infer) {
     bool stack = tn__attr_int(infer->op, "new_axis", 0) != 0;
     int64_t shape[TN_RANK_MAX + 1];
     uint32_t axis, rank = list->rank + stack;
+    if (!tn__attr(infer->op, "axis")) return tn__infer_fail(infer, "attribute axis is missing");
     if (!tn__rank_known(list) || rank > TN_RANK_MAX) return tn__set_dtype(infer, 0, list->dtype);
     TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", 0), rank, &axis));
     for (uint32_t d = 0; d < list->rank; d++)
