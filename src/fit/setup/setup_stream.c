@@ -320,6 +320,9 @@ static tn_status setup_streamed_parts(const tn_setup *whole, const tn_setup_opti
 tn_status tn__setup_streamed_from(const tn_setup *whole, const tn_setup_options *options,
                                   tn_setup **setup, tn__refusal *refusal, tn_error *error) {
     *refusal = (tn__refusal){0};
+    *setup = NULL;
+    TN_TRY(tn__setup_expert_cache(whole, options, setup, error));
+    if (*setup != NULL) return TN_OK;
     return options->stream->parts ? setup_streamed_parts(whole, options, setup, refusal, error)
                                   : tn__setup_make(whole->given, whole, TN_SETUP_STREAM, options,
                                                    setup, refusal, error);
