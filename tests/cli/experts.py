@@ -129,9 +129,10 @@ def main():
     low, high = 1, 4 * 8 * small.expert_bytes()
     while low < high:
         middle = (low + high) // 2
-        fits = subprocess.run([TENURE, "fit", "small.onnx", "--plain", "--budget", "%dB" % middle, "--allow", "stream", "--storage",
-                               "1GB/s", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
-        low, high = (low, middle) if fits == 0 else (middle + 1, high)
+        done = subprocess.run([TENURE, "run", "small.onnx", "--plain", "--budget", "%dB" % middle, "--allow", "stream",
+                               "--storage", "1GB/s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        low, high = (low, middle) if done.returncode == 0 else (middle + 1, high)
+        check(done.returncode in (0, 1), of="exit status %d for %d bytes" % (done.returncode, middle))
     numpy.save("x.npy", numpy.ones((1, 32), numpy.float32))
     part, y = within("small.onnx", low)
     check(part and part["experts"]["slots"] == 1 and part["arena"] <= low, of="the least budget, %d: %s" % (low, part))

@@ -234,15 +234,19 @@ void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_u
 
 /* --- experts in a cache --- */
 
+#define EXPERTS_PLAN                                                                               \
+    CLI_FACT(COUNT, "slots", "experts", "experts that the cache holds at the same time"),          \
+        CLI_FACT(COUNT, "experts", NULL, "experts of all mixtures"),                               \
+        CLI_FACT(COUNT, "mixtures", NULL, "operators that are mixtures of experts"),               \
+        CLI_FACT(BYTES, "expert_bytes", NULL, "bytes of the largest expert"),                      \
+        CLI_FACT(BYTES, "cache_bytes", NULL, "bytes of the cache with its tables"),                \
+        CLI_FACT(BYTES, "bytes", NULL, "bytes of all experts")
+static const cli_facts experts_planned_facts = {
+    .width = 18, .rows = (const cli_fact[]){EXPERTS_PLAN, CLI_FACTS_END}};
 static const cli_facts experts_facts = {
     .width = 15,
     .rows = (const cli_fact[]){
-        CLI_FACT(COUNT, "slots", "experts", "experts that the cache holds at the same time"),
-        CLI_FACT(COUNT, "experts", NULL, "experts of all mixtures"),
-        CLI_FACT(COUNT, "mixtures", NULL, "operators that are mixtures of experts"),
-        CLI_FACT(BYTES, "expert_bytes", NULL, "bytes of the largest expert"),
-        CLI_FACT(BYTES, "cache_bytes", NULL, "bytes of the cache with its tables"),
-        CLI_FACT(BYTES, "bytes", NULL, "bytes of all experts"),
+        EXPERTS_PLAN,
         CLI_FACT(COUNT, "uses", "expert uses",
                  "experts that operators used in the last run, each once per operator"),
         CLI_FACT(COUNT, "hits", NULL, "those in the cache, or already being read"),
@@ -253,10 +257,12 @@ static const cli_facts experts_facts = {
         CLI_FACT(COUNT, "guesses", "guesses",
                  "experts that were guessed for the next mixture in the last run"),
         CLI_FACT(COUNT, "right", NULL, "those that this mixture used"), CLI_FACTS_END}};
+#define EXPERTS_SUMMARY "with experts that stay in their file: their cache"
+const cli_facts cli_experts_planned_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(OBJECT, "experts", EXPERTS_SUMMARY, &experts_planned_facts), CLI_FACTS_END}};
 const cli_facts cli_experts_facts = {
-    .rows = (const cli_fact[]){CLI_FACT_OF(OBJECT, "experts",
-                                           "with experts that stay in their file: their cache",
-                                           &experts_facts),
+    .rows = (const cli_fact[]){CLI_FACT_OF(OBJECT, "experts", EXPERTS_SUMMARY, &experts_facts),
                                CLI_FACTS_END}};
 
 static void experts_add_run(cli_answer *answer, const tn_engine_usage *usage) {
@@ -282,8 +288,8 @@ void cli_experts_add(cli_answer *answer, const tn_setup *setup, const tn_engine_
     if (it == NULL) return;
     cli_answer_open(answer, "experts");
     cli_add(answer, "slots", it->slots);
-    cli_add_more(answer, " of %" PRIu32 " in a cache of %s; each has at most %s, and %" PRIu32
-                         " operators use them",
+    cli_add_more(answer,
+                 " of %" PRIu32 " in a cache of %s; one has %s; %" PRIu32 " operators use them",
                  it->experts, tn_size_format(it->cache_bytes, cache),
                  tn_size_format(it->expert_bytes, each), it->operators);
     cli_add(answer, "experts", it->experts);

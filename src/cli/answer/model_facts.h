@@ -58,7 +58,8 @@ void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_u
 
 /* --- experts in a cache --- */
 
-extern const cli_facts cli_experts_facts; /* a table of facts for the macro CLI_FACTS_ALSO */
+/* Tables of facts for the macro CLI_FACTS_ALSO: of a run, and of a plan alone. */
+extern const cli_facts cli_experts_facts, cli_experts_planned_facts;
 /* Adds the facts of the cache of experts; does nothing if all experts are in memory. `usage` is
  * NULL if the model has not run. */
 void cli_experts_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage);

@@ -198,8 +198,7 @@ static const combine_rule combine_rules[] = {
          NEEDS, "--train --as", .when = "[to-run]", .advice = "add --train"),
     RULE("estimate", "[runtime-name]", NEEDS, "[to-run]", .advice = "give bytes here"),
     RULE("estimate",
-         "--weight-type --cache-type --prefill --full-cache --host-layers --host-experts "
-         "--cached-experts",
+         "--weight-type --cache-type --prefill --full-cache --host-layers --host-experts",
          NEEDS, "[to-run]"),
     RULE("estimate", "--cached-experts", NEEDS, "--host-experts",
          .why = "it counts copies of experts in host memory"),

@@ -72,7 +72,7 @@ static const cli_facts fit_answer_facts = {
         CLI_FACT(COUNT, "stall", "waiting", "part of `time` spent waiting for copies or files"),
         CLI_FACT_OF(OBJECT, "decisions", "the decision for each tensor, in sums", &fit_fates_facts),
         CLI_FACT_OF(OBJECT, "streamed", "with streaming of weights", &fit_streamed_facts),
-        CLI_FACTS_ALSO(&cli_experts_facts),
+        CLI_FACTS_ALSO(&cli_experts_planned_facts),
         CLI_FACT(BYTES, "to_host_bytes", "to the host", "bytes copied out"),
         CLI_FACT(BYTES, "from_host_bytes", "from the host", "bytes copied back"),
         CLI_FACT(BYTES, "host_bytes", "on the host", "peak of host memory"),

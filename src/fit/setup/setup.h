@@ -121,9 +121,10 @@ tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn
 tn_status tn__setup_expert_rows(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* Makes a compiled model for a budget (options->stream) whose experts are rows of a cache, which is
  * as large as the budget allows. Other weights are streamed only if a small cache is still too
- * large. *setup is NULL if the graph has no experts that can be rows, or if nothing fits. */
+ * large. *setup is NULL if the graph has no experts that can be rows, or if nothing fits; *refusal
+ * then has the facts, if any. */
 tn_status tn__setup_expert_cache(const tn_setup *whole, const tn_setup_options *options,
-                                 tn_setup **setup, tn_error *error);
+                                 tn_setup **setup, tn__refusal *refusal, tn_error *error);
 /* The stage FIT: searches for a program within the budget if the plan exceeds it. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* Searches as tn_fit does for a program within the budget of options->fit, with the parts made so

@@ -100,18 +100,17 @@ static tn_status experts_grow(const tn_setup *whole, const tn_setup_options *opt
 /* Streams the other weights of a model with a cache of experts. The rates of the operators do not
  * matter much, because the times of the mixtures are unknown: default rates are used. */
 static tn_status experts_stream(const tn_setup *base, const tn_setup_options *asked,
-                                tn_setup **setup, tn_error *error) {
+                                tn_setup **setup, tn__refusal *refusal, tn_error *error) {
     tn_setup_options options = *asked;
     tn_costs_model model = TN_COSTS_MODEL_INIT;
     tn_setup_stream stream = *asked->stream;
-    tn__refusal refusal;
     tn_costs *costs;
     model.context = &base->context;
     stream.parts = false;
     options.stream = &stream;
     TN_TRY(tn_costs_create_model(tn_setup_graph(base), &model, &costs, error));
     options.costs = costs;
-    tn_status status = tn__setup_make(base->given, base, TN_SETUP_STREAM, &options, setup, &refusal,
+    tn_status status = tn__setup_make(base->given, base, TN_SETUP_STREAM, &options, setup, refusal,
                                       error);
     tn_costs_destroy(costs);
     return status;
@@ -133,17 +132,18 @@ static tn_status experts_try(const tn_setup *whole, const tn_setup_options *opti
 
 /* Tries a cache of `slots` rows, with other weights streamed. */
 static tn_status experts_try_streamed(const tn_setup *whole, const tn_setup_options *options,
-                                      uint32_t slots, tn_setup **setup, tn_error *error) {
+                                      uint32_t slots, tn_setup **setup, tn__refusal *refusal,
+                                      tn_error *error) {
     tn_setup *base;
     TN_TRY(experts_compile(whole, options, slots, &base, error));
-    tn_status status = experts_stream(base, options, setup, error);
+    tn_status status = experts_stream(base, options, setup, refusal, error);
     tn_setup_destroy(base);
     if (status != TN_OK) *setup = NULL;
     return status;
 }
 
 tn_status tn__setup_expert_cache(const tn_setup *whole, const tn_setup_options *options,
-                                 tn_setup **setup, tn_error *error) {
+                                 tn_setup **setup, tn__refusal *refusal, tn_error *error) {
     tn__experts found;
     tn_error said = {0};
     *setup = NULL;
@@ -155,7 +155,8 @@ tn_status tn__setup_expert_cache(const tn_setup *whole, const tn_setup_options *
     /* room for the experts of a token and as many guessed ones; else for one */
     uint32_t both = 2 * found.chosen < found.rows ? 2 * found.chosen : found.rows;
     if (experts_is_none(status))
-        status = experts_try_streamed(whole, options, both, setup, &said);
-    if (experts_is_none(status)) status = experts_try_streamed(whole, options, 1, setup, &said);
+        status = experts_try_streamed(whole, options, both, setup, refusal, &said);
+    if (experts_is_none(status))
+        status = experts_try_streamed(whole, options, 1, setup, refusal, &said);
     return status == TN_OK || experts_is_none(status) ? TN_OK : tn__fail_as(error, status, &said);
 }
