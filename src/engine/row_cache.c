@@ -15,7 +15,7 @@
  * are the same in every run. A guess that is wrong costs its read: the next visit waits for it,
  * because its slots cannot be reused before.
  *
- * A part whose read fails is read once more in the calling thread, for the error's path and byte.
+ * If the read of a part fails, the calling thread reads it once more, for the error's path and byte.
  * Cost of a visit: O(rows), and their reads.
  */
 #include "engine/row_cache.h"
@@ -23,7 +23,7 @@
 #include <fcntl.h>
 
 #include "engine/engine.h"
-#include "graph/experts.h"
+#include "graph/expert_rows.h"
 
 /* number of reads that may be in progress at the same time */
 #define ROWS_DEPTH 64u
@@ -111,8 +111,7 @@ static void rows_finish(tn__row_cache *cache) {
     tn__row_io_start(&cache->io);
     uint32_t transfer = tn__row_io_finish(&cache->io);
     uint32_t slot = cache->io.transfers[transfer].slot;
-    if (cache->io.transfers[transfer].failure != 0)
-        cache->r.slots[slot].flags |= TN__SLOT_FAILED;
+    if (cache->io.transfers[transfer].failure != 0) cache->r.slots[slot].flags |= TN__SLOT_FAILED;
     tn__row_io_give(&cache->io, transfer);
     if (--cache->pending[slot] == 0) rows_arrived(cache, slot);
 }
@@ -154,9 +153,9 @@ static tn_status rows_retry(tn__row_cache *cache, uint32_t slot, tn_error *error
     const tn__row_source *source = rows_source(cache, row);
     for (uint32_t i = 0; i < TN__EXPERTS_CACHE; i++) {
         if (source->row.size[i] == 0) continue;
-        tn_status status = tn__ranges_read(source->parts[i].file, rows_part_at(source, row, i),
-                                           rows_slot(cache, slot) + source->row.at[i],
-                                           source->row.size[i], error);
+        tn_status status =
+            tn__ranges_read(source->parts[i].file, rows_part_at(source, row, i),
+                            rows_slot(cache, slot) + source->row.at[i], source->row.size[i], error);
         if (status == TN_OK) continue;
         if (error == NULL) return status;
         char where[sizeof error->where];

@@ -1,6 +1,6 @@
 /* row_cache.h - rows of static tensors that stay in files: a cache of a fixed number of rows.
  *
- * Operators of domain "tenure" that have rows (graph/experts.h) ask for them during a run. The
+ * Operators of domain "tenure" that have rows (graph/expert_rows.h) ask for them during a run. The
  * cache, with all its tables, lies in one static tensor of the plan (TN_TENSOR_ROW_CACHE), so it
  * counts as memory of the device like any other static tensor.
  */
@@ -9,8 +9,8 @@
 
 #include "engine/kernels/kernel.h"
 #include "memory/device/ranges.h"
-#include "memory/rows/policy.h"
-#include "memory/rows/row_io.h"
+#include "engine/rows/policy.h"
+#include "engine/rows/row_io.h"
 
 /* The rows of one operator: their numbers, and the file range of each part of the first row. */
 typedef struct tn__row_source {

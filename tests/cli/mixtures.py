@@ -1,6 +1,6 @@
 """Models that are mixtures of experts, and what they compute according to numpy.
 
-mixtures.py FOLDER writes mixture.onnx there, with its weights.
+mixtures.py FILE writes examples/models/mixture.onnx: a model without the data of its weights.
 
     x ── + ─────────────────────── + ── y        for each layer: a normalisation, a router, and the
          └ LayerNormalization ┬ MoE ┘            operator MoE or QMoE of ONNX Runtime
@@ -47,7 +47,8 @@ class Mixture:
         one = self.layers_of[0]
         return sum((one[name].nbytes // self.experts + 63) // 64 * 64 for name in self.parts())
 
-    def write(self, path, apart=False):
+    def write(self, path, apart=None, bare=False):
+        """apart: file of the weights, next to the model; bare: the model names this file, but it is not written."""
         nodes, weights = [], []
         x = "x"
         for i, one in enumerate(self.layers_of):
@@ -73,7 +74,18 @@ class Mixture:
                                   [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)], weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)],
                                   ir_version=8)
-        if apart:
+        if bare:
+            at = 0
+            for weight in model.graph.initializer:
+                size = len(weight.raw_data)
+                weight.ClearField("raw_data")
+                weight.data_location = TensorProto.EXTERNAL
+                for key, value in ("location", apart), ("offset", at), ("length", size):
+                    weight.external_data.add(key=key, value=str(value))
+                at += size
+            with open(path, "wb") as file:
+                file.write(model.SerializeToString())
+        elif apart:
             onnx.save(model, path, save_as_external_data=True, location=apart, size_threshold=0)
         else:
             onnx.save(model, path)
@@ -123,4 +135,4 @@ class Mixture:
 
 
 if __name__ == "__main__":
-    Mixture().write(sys.argv[1] + "/mixture.onnx")
+    Mixture(layers=6, hidden=128, experts=16, chosen=2, inner=256).write(sys.argv[1], apart="mixture.weights", bare=True)

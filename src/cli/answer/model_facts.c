@@ -247,6 +247,9 @@ static const cli_facts experts_facts = {
     .width = 15,
     .rows = (const cli_fact[]){
         EXPERTS_PLAN,
+        CLI_FACT(BYTES, "forms_bytes", "  in a file",
+                 "bytes of weights that no file has as kernels read them; they are in a temporary "
+                 "file during the run"),
         CLI_FACT(COUNT, "uses", "expert uses",
                  "experts that operators used in the last run, each once per operator"),
         CLI_FACT(COUNT, "hits", NULL, "those in the cache, or already being read"),
@@ -266,6 +269,10 @@ const cli_facts cli_experts_facts = {
                                CLI_FACTS_END}};
 
 static void experts_add_run(cli_answer *answer, const tn_engine_usage *usage) {
+    if (usage->forms_bytes > 0) {
+        cli_add(answer, "forms_bytes", usage->forms_bytes);
+        cli_add_more(answer, " in a temporary file during the run");
+    }
     cli_add(answer, "uses", usage->row_uses);
     cli_add_more(answer, " in the last run: %" PRIu64 " hits, %" PRIu64 " misses", usage->row_hits,
                  usage->row_uses - usage->row_hits);

@@ -3,7 +3,7 @@
  *
  * The cache is one static tensor of the new graph, so all later stages count and place it like any
  * other weight. Its size changes neither the order of operators nor the other memory. One
- * compilation with a small cache therefore tells how many bytes are left for more rows, and a
+ * compilation with a small cache therefore shows how many bytes are left for more rows, and a
  * second one uses them. If even the small cache does not fit, the stage STREAM also reads other
  * weights when they are needed; these are used in every run, so they come before more experts.
  * Cost: two or three compilations.
@@ -21,8 +21,7 @@ tn_status tn__setup_expert_rows(tn_setup *setup, const tn_setup_options *options
     uint32_t slots = options->expert_slots;
     tn__experts found;
     tn__setup_part *part;
-    if (options->given_kernels != NULL || options->given_program != NULL ||
-        options->split != NULL)
+    if (options->given_kernels != NULL || options->given_program != NULL || options->split != NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "experts in a cache: tiles, or kernels or a program that are given, are of the "
                 "whole graph");
@@ -31,13 +30,13 @@ tn_status tn__setup_expert_rows(tn_setup *setup, const tn_setup_options *options
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "no operator of the graph is a mixture of experts with constant weights");
     if (slots > found.rows) slots = found.rows;
-    const tn_expert_cache cache = {
-        .operators = found.operators,
-        .experts = found.rows,
-        .slots = slots,
-        .expert_bytes = found.row_bytes,
-        .cache_bytes = tn__row_cache_bytes(slots, found.row_bytes, found.most),
-        .bytes = found.bytes};
+    const tn_expert_cache cache = {.operators = found.operators,
+                                   .experts = found.rows,
+                                   .slots = slots,
+                                   .expert_bytes = found.row_bytes,
+                                   .cache_bytes =
+                                       tn__row_cache_bytes(slots, found.row_bytes, found.most),
+                                   .bytes = found.bytes};
     if (cache.cache_bytes == TN_SIZE_UNKNOWN)
         TN_FAIL(error, TN_E_INVALID, "a cache of %u experts has more than 2^64 bytes", slots);
     TN_TRY(tn__setup_part_make(setup, PART_GRAPH, &part, error));
@@ -110,8 +109,8 @@ static tn_status experts_stream(const tn_setup *base, const tn_setup_options *as
     options.stream = &stream;
     TN_TRY(tn_costs_create_model(tn_setup_graph(base), &model, &costs, error));
     options.costs = costs;
-    tn_status status = tn__setup_make(base->given, base, TN_SETUP_STREAM, &options, setup, refusal,
-                                      error);
+    tn_status status =
+        tn__setup_make(base->given, base, TN_SETUP_STREAM, &options, setup, refusal, error);
     tn_costs_destroy(costs);
     return status;
 }
@@ -122,8 +121,7 @@ static tn_status experts_try(const tn_setup *whole, const tn_setup_options *opti
                              const tn__experts *found, tn_setup **setup, tn_error *error) {
     TN_TRY(experts_compile(whole, options, 1, setup, error));
     bool fits = tn_setup_need(*setup).total <= options->stream->budget;
-    tn_status status =
-        fits ? experts_grow(whole, options, found, setup, error) : TN_E_EXHAUSTED;
+    tn_status status = fits ? experts_grow(whole, options, found, setup, error) : TN_E_EXHAUSTED;
     if (status == TN_OK) return TN_OK;
     tn_setup_destroy(*setup);
     *setup = NULL;

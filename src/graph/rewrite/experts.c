@@ -144,7 +144,7 @@ static tn_status experts_add_cache(tn__draft *draft, uint64_t bytes, tn_tensor_i
     return TN_OK;
 }
 
-/* Turns mixture `id` into one whose experts are rows, from row *row on. `next`: the mixture after
+/* Makes the experts of mixture `id` rows, from row *row on. `next`: the mixture after
  * it; TN_NONE: it is the last. */
 static tn_status experts_turn(tn__draft *draft, tn_op_id id, tn_op_id next, uint32_t slots,
                               tn_tensor_id cache, uint32_t *row) {
@@ -161,11 +161,10 @@ static tn_status experts_turn(tn__draft *draft, tn_op_id id, tn_op_id next, uint
     inputs[TN__EXPERTS_GUESS] = guess;
     const int64_t first = *row, after = *row + rows.experts, kept = slots;
     const int64_t packed = strcmp(op.type, "QMoE") == 0;
-    const tn_attr more[] = {
-        {.name = "row", .type = TN_ATTR_INT, .count = 1, .ints = &first},
-        {.name = "next_row", .type = TN_ATTR_INT, .count = 1, .ints = &after},
-        {.name = "slots", .type = TN_ATTR_INT, .count = 1, .ints = &kept},
-        {.name = "packed", .type = TN_ATTR_INT, .count = 1, .ints = &packed}};
+    const tn_attr more[] = {{.name = "row", .type = TN_ATTR_INT, .count = 1, .ints = &first},
+                            {.name = "next_row", .type = TN_ATTR_INT, .count = 1, .ints = &after},
+                            {.name = "slots", .type = TN_ATTR_INT, .count = 1, .ints = &kept},
+                            {.name = "packed", .type = TN_ATTR_INT, .count = 1, .ints = &packed}};
     uint32_t count;
     const tn_attr *attrs = tn__draft_attrs(draft, &op, more, sizeof more / sizeof *more, &count);
     if (attrs == NULL) return tn__no_memory(draft->error, "a rewritten graph");
@@ -183,8 +182,7 @@ static tn_status experts_turn_all(tn__draft *draft, uint32_t slots, uint64_t cac
     TN_TRY(experts_add_cache(draft, cache_bytes, &cache));
     for (uint32_t i = 0; i < block->op_count; i++) {
         if (!experts_of(draft, block->ops[i], &rows)) continue;
-        if (last != TN_NONE)
-            TN_TRY(experts_turn(draft, last, block->ops[i], slots, cache, &row));
+        if (last != TN_NONE) TN_TRY(experts_turn(draft, last, block->ops[i], slots, cache, &row));
         last = block->ops[i];
     }
     return last != TN_NONE ? experts_turn(draft, last, TN_NONE, slots, cache, &row) : TN_OK;

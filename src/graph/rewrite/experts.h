@@ -1,10 +1,10 @@
-/* experts.h - makes a graph in which experts of mixtures are rows of a cache (graph/experts.h). */
+/* experts.h - makes a graph in which experts of mixtures are rows of a cache (graph/expert_rows.h). */
 #ifndef TN_REWRITE_EXPERTS_H
 #define TN_REWRITE_EXPERTS_H
 
-#include "graph/experts.h"
+#include "graph/expert_rows.h"
 
-/* All mixtures of a graph whose experts can be rows. */
+/* All mixtures of a graph with experts that can be rows. */
 typedef struct tn__experts {
     uint32_t operators;
     uint32_t rows;      /* number of experts of all these operators */
@@ -14,7 +14,7 @@ typedef struct tn__experts {
     uint64_t bytes;     /* bytes of all rows */
 } tn__experts;
 
-/* Finds the mixtures. `operators` 0: the graph has none. Errors: E_NO_MEMORY. */
+/* Finds the mixtures. `operators` 0: no mixture was found. Errors: E_NO_MEMORY. */
 tn_status tn__experts_find(const tn_graph *graph, const tn_context *context, tn__experts *experts,
                            tn_error *error);
 

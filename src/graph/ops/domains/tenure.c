@@ -11,7 +11,7 @@
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
- * MoE      x, router, then the operands of com.microsoft's MoE or QMoE (experts.h), the memory of
+ * MoE      x, router, then the operands of com.microsoft's MoE or QMoE (expert_rows.h), the memory of
  *          the cache in which its experts lie, the router's guess for the next mixture: the result
  *          of that operator. `row`, `next_row`: number of its first expert, and of the first
  *          expert of the next mixture; `slots`: experts in the cache; `packed`: it is a QMoE
@@ -38,7 +38,7 @@
  *
  * The result may overwrite the summand, so that it accumulates into it.
  */
-#include "graph/experts.h"
+#include "graph/expert_rows.h"
 #include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/sparse_weights.h"

@@ -1,6 +1,6 @@
 /* row_io.c - manages the transfers of rows, and has their readers (row_io.h): one that runs each
  * transfer at once, one with threads, and one with io_uring. */
-#include "memory/rows/row_io.h"
+#include "engine/rows/row_io.h"
 
 #include <errno.h>
 #include <pthread.h>

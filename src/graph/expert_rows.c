@@ -1,10 +1,10 @@
-/* experts.c - finds mixtures whose experts can be rows of a cache (experts.h).
+/* expert_rows.c - finds mixtures with experts that can be rows of a cache (expert_rows.h).
  *
  * Such a mixture is in the main graph, and every operand from input 2 on is a constant of the file
  * whose first dimension counts the experts. (A third weight matrix is input 6 of MoE and input 8
  * of QMoE; no kernel runs it.)
  */
-#include "graph/experts.h"
+#include "graph/expert_rows.h"
 
 static bool experts_part(const tn_graph *graph, tn_tensor_id id, int64_t experts, uint64_t *size) {
     const tn_tensor *tensor = tn_graph_tensor(graph, id);

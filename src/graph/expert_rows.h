@@ -1,4 +1,4 @@
-/* experts.h - the experts of a mixture as rows of a cache.
+/* expert_rows.h - the experts of a mixture as rows of a cache.
  *
  * The operators MoE and QMoE of domain "com.microsoft" have the weights of all their experts as
  * operands with one entry for each expert. The row of an expert is its entry of each operand, one
@@ -33,7 +33,7 @@ typedef struct tn__expert_row {
     uint32_t experts;
 } tn__expert_row;
 
-/* Whether an operator is a mixture whose experts can be rows, or is MoE of domain "tenure"
+/* Whether an operator is a mixture with experts that can be rows, or is MoE of domain "tenure"
  * already; *row then has the parts of its rows. Its sizes must be known. */
 bool tn__expert_row_of(const tn_graph *graph, const tn_op *op, tn__expert_row *row);
 
