@@ -13,6 +13,10 @@
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
+ * MoE      x, router, then the operands of com.microsoft's MoE or QMoE (expert_rows.h), the memory of
+ *          the cache in which its experts lie, the router's guess for the next mixture: the result
+ *          of that operator. `row`, `next_row`: number of its first expert, and of the first
+ *          expert of the next mixture; `slots`: experts in the cache; `packed`: it is a QMoE
  * Opaque   for a problem without a model (tn_fit_problem_load): any operands, with the extents that
  *          they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the
  *          input that the first output may be written over. OpaqueOnce: it may not run again
@@ -36,6 +40,7 @@
  *
  * The result may overwrite the summand, so that it accumulates into it.
  */
+#include "graph/expert_rows.h"
 #include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/sparse_weights.h"
@@ -471,6 +476,13 @@ static const tn_op_rule tenure_rules[] = {
      .shape = tenure_shape_matmul,
      .flops = tenure_flops_matmul,
      .inplace_of = tenure_inplace_summand},
+    {.type = "MoE",
+     .flags = TN_RULE_MATMUL_LIKE,
+     .inputs_min = 3,
+     .inputs_max = TN__EXPERTS_INPUTS,
+     .outputs_max = 1,
+     .shape = tn__shape_first,
+     .flops = tn__flops_experts},
     {.type = "Opaque",
      .flags = TN_RULE_UNFOLDED,
      .inputs_max = UINT32_MAX,
