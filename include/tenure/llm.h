@@ -323,7 +323,7 @@ typedef struct tn_llm {
     /* number of parameters that are used per token, counting only the chosen experts */
     uint64_t active;
     uint64_t extra;       /* number of parameters of layers that predict further tokens */
-    uint64_t missing;     /* number of layers without any tensor in a .gguf file */
+    uint64_t missing;     /* number of layers without any tensor in the files of weights */
     tn_llm_scheme stored; /* the packing that the file states */
     /* Unknown keys, separated by commas. If such a key changes the number of parameters, that
      * change is not counted. */
@@ -397,6 +397,9 @@ typedef struct tn_llm_stored {
 /* Reads the layer of each tensor from its name ("blk.3.attn_q.weight",
  * "model.layers.3.mlp.weight"), and adds up the bytes by layer. Cost: O(tensors). */
 TN_API void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored);
+/* Returns how many of the first `layers` layers have no tensor in `stored`, for tn_llm.missing. It
+ * is 0 if no name of a tensor contains an index. */
+TN_API uint64_t tn_llm_stored_missing(const tn_llm_stored *stored, uint64_t layers);
 
 typedef struct tn_llm_options {
     size_t struct_size;

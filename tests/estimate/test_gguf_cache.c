@@ -275,6 +275,32 @@ static void an_architecture_that_is_not_known_is_counted_in_full(void **state) {
     }
 }
 
+/* What a layer without KV heads keeps is unknown, and a decoder may have more layers than the file
+ * states first. */
+static void layers_that_are_not_known_are_not_left_out(void **state) {
+    (void)state;
+    tn_llm_options options = TN_LLM_OPTIONS_INIT;
+    tn_llm_estimate made;
+    begin("newarch");
+    put_keys("embedding_length=64 block_count=4 attention.head_count=4 attention.head_count_kv=0");
+    assert_int_equal(end(&model), TN_E_UNSUPPORTED);
+    assert_non_null(strstr(failure.message, "no KV heads"));
+    begin("t5");
+    put_keys("embedding_length=64 block_count=4 decoder_block_count=12 attention.head_count=4");
+    assert_ok(end(&model));
+    assert_true(model.unproved);
+    options.sequence = 256;
+    options.cache_type = TN_WEIGHT_F16;
+    options.weight_bytes = 1;
+    assert_ok(tn_llm_estimate_make(&model, &options, &made, &failure));
+    assert_int_equal(made.cache, 12 * 256 * 2 * 64 * 2);
+    begin("lfm2");
+    put_keys("embedding_length=64 block_count=2 attention.head_count=4 "
+             "attention.head_count_kv=0,4");
+    assert_int_equal(end(&model), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "lfm2.shortconv.l_cache"));
+}
+
 static void hostile_keys_are_refused_or_bounded(void **state) {
     (void)state;
     static const struct {
@@ -321,6 +347,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_are_those_of_llama_cpp),
         cmocka_unit_test(an_architecture_that_is_not_known_is_counted_in_full),
+        cmocka_unit_test(layers_that_are_not_known_are_not_left_out),
         cmocka_unit_test(hostile_keys_are_refused_or_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

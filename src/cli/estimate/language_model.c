@@ -78,8 +78,11 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
         status = tn_llm_gguf(weights, llm->model, error);
         llm->has_model = status == TN_OK;
         if (!llm->runtime_named && llm->runtime == 0) llm->options.runtime = TN_LLM_RUN_LLAMA_CPP;
-    } else
+    } else {
         status = llm_config_near(llm, path, error);
+        if (llm->has_model && llm->stored != NULL)
+            llm->model->missing = tn_llm_stored_missing(llm->stored, llm->model->model.layers);
+    }
     tn_weights_close(weights);
     return status == TN_OK ? TN_OK : llm_leave_open(llm, status, error);
 }

@@ -202,6 +202,13 @@ extern const tn__llm_part tn__llm_parts[]; /* an entry without a name ends the a
  * estimate. */
 bool tn__llm_is_known(const char *key);
 
+/* Returns whether `type` is one of the names in `list`, which are separated by blanks. */
+bool tn__llm_is_one_of(const char *list, const char *type);
+
+/* Returns whether `key` is a field that makes the estimate smaller and that the class of `family`
+ * does not read. The field is then ignored, and reported if it says something. */
+bool tn__llm_is_foreign(const char *key, const char *family);
+
 typedef struct tn__llm_reading {  /* the model that is being read from one file */
     const tn__llm_family *family; /* family of the text model */
     /* family of the model with its towers; equal to `family` if there are no towers */

@@ -179,6 +179,12 @@ static bool gguf_is(const gguf_reading *it, const char *type) {
     return strcmp(it->type, type) == 0;
 }
 
+static bool gguf_is_plain(const char *type) {
+    for (size_t i = 0; i < sizeof gguf_plain / sizeof *gguf_plain; i++)
+        if (strcmp(gguf_plain[i], type) == 0) return true;
+    return false;
+}
+
 /* --- windows --- */
 
 /* Returns the window of the layers that have one, in tokens, or 0 if no layer has a window. */
@@ -261,6 +267,7 @@ static tn_status gguf_state_size(const gguf_reading *it, const tn_llm *llm, uint
         *size = tn__mul_sat(llm->model.hidden, k > 0 ? k - 1 : 0);
         return TN_OK;
     }
+    if (strncmp(it->type, "lfm2", 4) == 0) return gguf_need(it, "shortconv.l_cache", &k);
     TN_TRY(gguf_need(it, "ssm.conv_kernel", &k));
     taps = k > 0 ? k - 1 : 0;
     if (gguf_find(it, "kda.head_dim", &head)) {
@@ -354,6 +361,10 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     if (heads > llm->model.kv_heads) llm->model.kv_heads = heads;
     bool attends = !state || (it->arch != NULL && it->arch->state == GGUF_BOTH);
     bool borrows = layer >= it->cached - it->borrowed;
+    /* what such a layer of an unknown architecture keeps instead of keys is unknown */
+    if (heads == 0 && it->arch == NULL && !gguf_is_plain(it->type))
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "architecture %.39s is not known, and a layer has no KV heads: its cache", it->type);
     if (!attends || heads == 0 || borrows) return TN_OK;
     uint64_t key = tn__mul_sat(heads, windowed ? widths->window_key : widths->key);
     uint64_t value = tn__mul_sat(heads, windowed ? widths->window_value : widths->value);
@@ -366,9 +377,16 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
 /* Finds how many layers may have a cache. Layers that predict further tokens are not run, but in
  * most architectures they have a cache. */
 static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
-    uint64_t further = 0, loops = 1;
+    uint64_t further = 0, loops = 1, decoders = 0;
     gguf_find(it, "nextn_predict_layers", &further);
     it->cached = llm->model.layers;
+    if (it->arch == NULL && gguf_find(it, "decoder_block_count", &decoders) &&
+        decoders > it->cached) {
+        if (decoders > TN__LLM_LAYERS_MOST)
+            TN_FAIL(it->error, TN_E_INVALID, "%llu layers; at most %u are counted",
+                    (unsigned long long)decoders, TN__LLM_LAYERS_MOST);
+        it->cached = decoders;
+    }
     if (it->arch != NULL && it->arch->not_further) {
         if (further >= it->cached)
             TN_FAIL(it->error, TN_E_INVALID, "%llu of %llu layers predict further tokens",
@@ -385,12 +403,6 @@ static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
         TN_FAIL(it->error, TN_E_UNSUPPORTED, "layers that run several times: their cache");
     it->window = gguf_window(it, it->cached);
     return TN_OK;
-}
-
-static bool gguf_is_plain(const char *type) {
-    for (size_t i = 0; i < sizeof gguf_plain / sizeof *gguf_plain; i++)
-        if (strcmp(gguf_plain[i], type) == 0) return true;
-    return false;
 }
 
 static tn_status gguf_cache(gguf_reading *it, tn_llm *llm) {

@@ -323,6 +323,14 @@ static bool place_is_expert(const char *name) {
            (strstr(name, ".experts.") != NULL && strstr(name, "shared") == NULL);
 }
 
+uint64_t tn_llm_stored_missing(const tn_llm_stored *stored, uint64_t layers) {
+    uint64_t missing = 0;
+    if (stored->layers == 0) return 0;
+    for (uint64_t i = 0; i < layers; i++)
+        missing += i >= stored->layers || stored->layer[i] == 0;
+    return missing;
+}
+
 void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored) {
     *stored = (tn_llm_stored){0};
     for (uint32_t i = 0; i < tn_weights_count(weights); i++) {
