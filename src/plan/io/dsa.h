@@ -8,9 +8,9 @@
 
 /* Reads a problem from a parsed file. May change `root`. */
 tn_status tn__dsa_read(tn__reading *reading, json_t *root);
-/* Reads the placements of a solution for `problem`; see tn_layout_load. */
-tn_status tn__dsa_solution_read(const tn_problem *problem, const json_t *root, uint64_t *offsets,
-                                tn_bank_id *banks, tn_error *error);
+/* Reads the placements of a solution for `problem`; see tn_layout_load. `name` is that of the file. */
+tn_status tn__dsa_solution_read(const tn_problem *problem, const char *name, const json_t *root,
+                                uint64_t *offsets, tn_bank_id *banks, tn_error *error);
 
 /* Returns the fingerprint that dsa-solver gives to a problem file: the hash FNV-1a of the file in
  * canonical form. May change `root`. Returns false if memory is exhausted. */

@@ -21,6 +21,7 @@
 
 typedef struct solution_reader {
     const tn_problem *problem;
+    const char *name; /* of the file, for messages */
     const json_t *root;
     tn__dsa_ids pools, buffers;
     bool *placed; /* [problem->count] */
@@ -107,7 +108,8 @@ static tn_status solution_read(solution_reader *reader) {
     for (uint32_t i = 0; i < problem->bank_count; i++) (void)tn__dsa_add(&reader->pools, i);
     for (size_t i = 0; i < json_array_size(placements); i++) {
         tn_status status = solution_placement(reader, json_array_get(placements, i));
-        if (status != TN_OK) return tn__where(reader->error, status, "placements[%zu]", i);
+        if (status != TN_OK)
+            return tn__where(reader->error, status, "%s: placements[%zu]", reader->name, i);
     }
     for (tn_body_id id = 0; id < problem->count; id++) {
         char text[TN__BODY_TEXT_MAX];
@@ -118,10 +120,14 @@ static tn_status solution_read(solution_reader *reader) {
     return TN_OK;
 }
 
-tn_status tn__dsa_solution_read(const tn_problem *problem, const json_t *root, uint64_t *offsets,
-                                tn_bank_id *banks, tn_error *error) {
-    solution_reader reader = {
-        .problem = problem, .root = root, .offsets = offsets, .banks = banks, .error = error};
+tn_status tn__dsa_solution_read(const tn_problem *problem, const char *name, const json_t *root,
+                                uint64_t *offsets, tn_bank_id *banks, tn_error *error) {
+    solution_reader reader = {.problem = problem,
+                              .name = name,
+                              .root = root,
+                              .offsets = offsets,
+                              .banks = banks,
+                              .error = error};
     tn__table_init(&reader.pools.table, &problem->context);
     tn__table_init(&reader.buffers.table, &problem->context);
     tn_status status = solution_read(&reader);

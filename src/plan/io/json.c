@@ -447,7 +447,7 @@ tn_status tn__json_read_solution(const tn_problem *problem, const char *name, co
     tn_status status;
     json_t *root = json_parse(name, bytes, size, &status, error);
     if (root == NULL) return status;
-    status = tn__dsa_solution_read(problem, root, offsets, banks, error);
+    status = tn__dsa_solution_read(problem, name, root, offsets, banks, error);
     json_decref(root);
     return status;
 }
