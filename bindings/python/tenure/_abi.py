@@ -15,7 +15,8 @@ SIZE_UNKNOWN = 0xFFFFFFFFFFFFFFFF  # TN_SIZE_UNKNOWN
 STATUSES = ("OK", "E_INFEASIBLE", "E_CONFLICT", "E_EXHAUSTED", "E_INVALID", "E_UNKNOWN", "E_UNSUPPORTED", "E_IO",
             "E_STOPPED", "E_NO_MEMORY", "E_INTERNAL", "E_OUTSIDE")
 VERDICTS = ("feasible", "optimal", "infeasible", "stopped")
-CONFLICTS = ("none", "overlap", "alignment", "pin", "capacity", "peak", "overflow", "count", "tie", "order", "bank")
+CONFLICTS = ("none", "overlap", "alignment", "pin", "capacity", "peak", "overflow", "count", "tie", "order", "bank",
+             "apart", "reserved", "cost", "waits", "time")
 KINDS = ("activation", "input", "output", "parameter", "constant", "workspace", "gradient", "optimizer_state")
 PARTS = ("weights", "gradients", "optimizer_state", "activations", "workspace", "overhead", "runtime")
 PHASES = ("load", "forward", "backward", "update", "later_steps", "evaluation", "checkpoint")
@@ -566,6 +567,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_problem_set_bank": (status, [P(tn_problem), c_uint32, P(tn_bank), E]),
     "tn_problem_set_alignment": (status, [P(tn_problem), c_uint64, E]),
     "tn_problem_keep_apart": (status, [P(tn_problem), c_uint32, c_uint32, E]),
+    "tn_problem_add_exclusion": (status, [P(tn_problem), c_uint32, c_uint32, E]),
     "tn_problem_reserve": (status, [P(tn_problem), c_uint32, c_uint64, c_uint64, E]),
     "tn_problem_add_reuse_cost": (status, [P(tn_problem), c_uint32, c_uint32, c_uint64, E]),
     "tn_problem_add_event": (status, [P(tn_problem), c_uint64, P(c_uint32), E]),
@@ -586,6 +588,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_plan": (status, [P(tn_problem), P(tn_plan_options), P(tn_layout), E]),
     "tn_layout_release": (None, [P(tn_layout)]),
     "tn_layout_from_places": (status, [P(tn_problem), P(c_uint64), P(c_uint32), P(tn_layout), E]),
+    "tn_layout_load": (status, [P(tn_problem), c_char_p, P(tn_layout), E]),
     "tn_layout_verify": (status, [P(tn_problem), P(tn_layout), P(tn_conflict), E]),
     "tn_planner_count": (c_uint32, []),
     "tn_planner_name": (c_char_p, [c_uint32]),
