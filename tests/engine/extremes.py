@@ -396,7 +396,8 @@ def resize(d):
         return ("Resize", [x, None, numpy.array([1, 1, d.of(0.4, 0.5, 1, 1.5, 2, 2.3), d.of(0.6, 0.75, 1, 2, 3)], "float32")],
                 (2,), attributes, 1, 19)
     sizes = [d.between(1, 12), d.between(1, 12)]
-    if attributes["coordinate_transformation_mode"] in ("half_pixel", "asymmetric"):
+    # ONNX Runtime leaves an axis alone whose rounded extent is its own, also with a scale other than 1
+    if attributes["coordinate_transformation_mode"] in ("half_pixel", "asymmetric") and mode == "nearest":
         attributes["keep_aspect_ratio_policy"] = d.of("stretch", "not_larger", "not_smaller")
     if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch" or d.below(2):
         return "Resize", [x, None, None, listed(sizes)], (3,), dict(attributes, axes=[2, 3]), 1, 19

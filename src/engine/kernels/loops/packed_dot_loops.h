@@ -50,13 +50,11 @@ DOT_TARGET static float DOT(row)(const tn__packed_row *row, const float *x) {
     const float *low = numbers, *high = numbers + (halves ? DOT_ROOM : pairs);
     for (uint64_t first = 0; first < row->blocks; first += most) {
         uint64_t count = row->blocks - first < most ? row->blocks - first : most;
-        if (halves)
-            DOT(split)
-            (count * pairs, row->bytes + first * pairs, row->flip, row->shift, numbers,
-             numbers + DOT_ROOM);
-        else
-            DOT(whole)
-            (count * row->block, row->bytes + first * row->block, row->flip, row->shift, numbers);
+        if (halves) DOT(split)
+        (count * pairs, row->bytes + first * pairs, row->flip, row->shift, numbers,
+         numbers + DOT_ROOM);
+        else DOT(whole)(count * row->block, row->bytes + first * row->block, row->flip, row->shift,
+                        numbers);
         for (uint64_t b = 0; b < count; b++, x += row->block) {
             const float scale = row->scales[first + b];
             if (shifted)

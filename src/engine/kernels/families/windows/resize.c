@@ -12,7 +12,7 @@
  *
  * Nearest copies elements of any type. Linear and cubic sum in float64 and round once. If the
  * coordinates along an axis do not change, it has one tap of weight 1. Coordinates are computed in
- * float64. With `align_corners`, the output length is the product of input length and scale without
+ * float64, but for nearest in float32, as ONNX Runtime does: 3 / 0.6 is then 5, and not less. With `align_corners`, the output length is the product of input length and scale without
  * rounding, as in ONNX's reference implementation.
  * Cost:   O(outputs x taps^(resized axes)); scratch memory: 16 bytes per tap and extent, 8 bytes
  * per element of a row. All outputs of an axis have at most 5 taps per input and 6 per output.
@@ -59,22 +59,30 @@ typedef struct resize_plan {
 
 /* --- the taps of one output coordinate --- */
 
+/* Rounds a coordinate as it is computed. */
+static double resample_narrow(const resize_plan *plan, double x) {
+    return plan->mode == RESAMPLE_NEAREST ? (double)(float)x : x;
+}
+
 static double resample_coordinate(const resize_plan *plan, uint32_t d, int64_t extent, int64_t at) {
     const char *how = plan->coordinates;
-    double x = (double)at, scale = plan->scale[d], length = plan->length[d], in = (double)extent;
-    if (strcmp(how, "asymmetric") == 0) return x / scale;
-    if (strcmp(how, "align_corners") == 0) return length == 1 ? 0 : x * (in - 1) / (length - 1);
-    if (strcmp(how, "pytorch_half_pixel") == 0) return length > 1 ? (x + 0.5) / scale - 0.5 : 0;
-    if (strcmp(how, "tf_half_pixel_for_nn") == 0) return (x + 0.5) / scale;
+    double x = (double)at, scale = resample_narrow(plan, plan->scale[d]), in = (double)extent;
+    double length = plan->length[d], middle = resample_narrow(plan, (x + 0.5) / scale);
+    if (strcmp(how, "asymmetric") == 0) return resample_narrow(plan, x / scale);
+    if (strcmp(how, "align_corners") == 0)
+        return length == 1 ? 0 : resample_narrow(plan, x * (in - 1) / (length - 1));
+    if (strcmp(how, "pytorch_half_pixel") == 0)
+        return length > 1 ? resample_narrow(plan, middle - 0.5) : 0;
+    if (strcmp(how, "tf_half_pixel_for_nn") == 0) return middle;
     if (strcmp(how, "tf_crop_and_resize") == 0) {
         double begin = plan->begin[d] * (in - 1), span = (plan->end[d] - plan->begin[d]) * (in - 1);
         return length > 1 ? begin + x * span / (length - 1) : begin + 0.5 * span;
     }
     if (strcmp(how, "half_pixel_symmetric") == 0) {
         double adjust = (double)plan->shape[d] / length, center = in / 2;
-        return center * (1 - adjust) + (x + 0.5) / scale - 0.5;
+        return resample_narrow(plan, center * (1 - adjust) + middle - 0.5);
     }
-    return (x + 0.5) / scale - 0.5;
+    return resample_narrow(plan, middle - 0.5);
 }
 
 static double resample_round(const resize_plan *plan, double scale, double x) {
