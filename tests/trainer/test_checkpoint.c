@@ -292,6 +292,46 @@ static void a_checkpoint_of_another_run_is_refused(void **state) {
     assert_another(change_nothing, "another loss: mean-squared there, cross-entropy here");
 }
 
+/* Rewrites a checkpoint as a file of version 3, which lacks the settings after the hash. */
+static void make_old(const char *path) {
+    static uint8_t bytes[1 << 16];
+    const size_t more = sizeof(((tn__checkpoint_head *)0)->more);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    tn__checkpoint_head head;
+    assert_true(size > sizeof head && size < sizeof bytes);
+    memmove(bytes + sizeof head - more, bytes + sizeof head, size - sizeof head);
+    size -= more;
+    bytes[8] = 3;
+    uint64_t hash = tn__checkpoint_hash(bytes, size);
+    memcpy(bytes + offsetof(tn__checkpoint_head, hash), &hash, sizeof hash);
+    file = fopen(path, "wb");
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A file of version 3 is read. Settings that it lacks are not compared, and all others are. */
+static void a_checkpoint_of_version_3_is_read(void **state) {
+    (void)state;
+    kit_run run;
+    kit_classes(&run, 1);
+    kit_must(&run, kit_open(&run));
+    kit_must(&run, tn_trainer_save(run.trainer, kit_path("run.ck"), &run.error));
+    kit_end(&run);
+    make_old(kit_path("run.ck"));
+    assert_another(change_seed, "another seed: 1 there, 2 here");
+    assert_another(change_optimizer, "another optimizer: sgd there, adam here");
+    for (int decays = 0; decays < 2; decays++) {
+        kit_classes(&run, 1);
+        if (decays) change_decay(&run);
+        run.options.resume = kit_path("run.ck");
+        kit_must(&run, kit_open(&run));
+        kit_end(&run);
+    }
+}
+
 /* A model that is run finds what was trained, and is refused when it is another. */
 static void a_checkpoint_makes_the_model_that_it_is_of(void **state) {
     (void)state;
@@ -373,6 +413,7 @@ int main(void) {
         cmocka_unit_test(a_full_disk_leaves_the_old_checkpoint),
         cmocka_unit_test(what_is_no_number_is_not_written),
         cmocka_unit_test(a_checkpoint_of_another_run_is_refused),
+        cmocka_unit_test(a_checkpoint_of_version_3_is_read),
         cmocka_unit_test(a_checkpoint_makes_the_model_that_it_is_of),
         cmocka_unit_test(a_part_is_named_once),
     };
