@@ -5,8 +5,8 @@
  * MODEL has one float32 input, as tests/cli/mixtures.py writes it. The inputs of STEPS runs are
  * random vectors; each is CORRELATION times the one before plus noise, so that routers choose some
  * experts again. PART is a part of the bytes that all weights and the arena need. One line for each
- * part: experts in the cache; hits, right guesses and bytes per run, and milliseconds per run, after
- * the first half of the runs.
+ * part: experts in the cache; hits, right guesses and bytes per run, and milliseconds per run,
+ * after the first half of the runs.
  */
 #include <tenure/tenure.h>
 

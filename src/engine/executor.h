@@ -29,7 +29,7 @@ typedef struct tn__executor {
     tn_operand *operands;
     uint64_t random; /* counter from which operators without a seed derive random numbers */
     const tn_kernel_rows *rows; /* operands that stay in files; NULL: there are none */
-    tn_error *error; /* receives the error of the current call */
+    tn_error *error;            /* receives the error of the current call */
 
     tn__arena arena;
     /* number of tensors and operators for which tn__executor_cover has made room */

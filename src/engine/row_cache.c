@@ -15,7 +15,8 @@
  * are the same in every run. A guess that is wrong costs its read: the next visit waits for it,
  * because its slots cannot be reused before.
  *
- * If the read of a part fails, the calling thread reads it once more, for the error's path and byte.
+ * If the read of a part fails, the calling thread reads it once more, for the error's path and
+ * byte.
  * Cost of a visit: O(rows), and their reads.
  */
 #include "engine/row_cache.h"

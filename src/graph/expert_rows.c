@@ -13,8 +13,7 @@ static bool experts_part(const tn_graph *graph, tn_tensor_id id, int64_t experts
         tensor->rank == TN_RANK_UNKNOWN || (tensor->flags & inexact) != 0 ||
         tensor->format.order != TN_ORDER_PLAIN || tensor->bytes == TN_SIZE_UNKNOWN)
         return false;
-    if (tensor->shape[0] != experts || tensor->bytes == 0 ||
-        tensor->bytes % (uint64_t)experts != 0)
+    if (tensor->shape[0] != experts || tensor->bytes == 0 || tensor->bytes % (uint64_t)experts != 0)
         return false;
     *size = tensor->bytes / (uint64_t)experts;
     /* one read moves a part, and states its bytes in 32 bits */
@@ -25,14 +24,13 @@ bool tn__expert_row_of(const tn_graph *graph, const tn_op *op, tn__expert_row *r
     bool rows = tn__op_has_rows(op);
     bool packed = strcmp(op->type, "QMoE") == 0;
     *row = (tn__expert_row){0};
-    if (!rows && (strcmp(op->domain, "com.microsoft") != 0 ||
-                  (!packed && strcmp(op->type, "MoE") != 0)))
+    if (!rows &&
+        (strcmp(op->domain, "com.microsoft") != 0 || (!packed && strcmp(op->type, "MoE") != 0)))
         return false;
     if (op->block != 0 || op->input_count <= TN__EXPERTS_FIRST_PART) return false;
     const tn_tensor *router =
         op->inputs[1] != TN_NONE ? tn_graph_tensor(graph, op->inputs[1]) : NULL;
-    if (router == NULL || router->rank != 2 || router->shape[1] < 1 ||
-        router->shape[1] > INT32_MAX)
+    if (router == NULL || router->rank != 2 || router->shape[1] < 1 || router->shape[1] > INT32_MAX)
         return false;
     row->experts = (uint32_t)router->shape[1];
     for (uint32_t i = TN__EXPERTS_FIRST_PART; i < op->input_count; i++) {

@@ -100,7 +100,8 @@ static void net_open(net *n, uint64_t seed, bool stored) {
         tn_tensor_id scores = tensor(n, "s", TN_KIND_ACTIVATION, 0, NULL, false);
         tn_tensor_id y = tensor(n, "y", TN_KIND_ACTIVATION, 0, NULL, false);
         tn_tensor_id router = part(n, layer, "router", 2, n->hidden, n->experts, 0, true);
-        tn_tensor_id z = tensor(n, "z", last ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, 2, shape, false);
+        tn_tensor_id z =
+            tensor(n, "z", last ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, 2, shape, false);
         apply(n->graph, "MatMul", 0, (tn_tensor_id[]){x, router}, 2, &scores, 1);
         mixture(n, layer, x, scores, y, inner, chosen, biased, stored);
         apply(n->graph, "Add", 0, (tn_tensor_id[]){x, y}, 2, &z, 1);
@@ -247,7 +248,8 @@ static void the_cache_is_static_memory_of_the_plan(void **state) {
     net_open(&n, 2, true);
     assert_ok(run_open(&one, &n, 1, 0, NULL));
     assert_ok(run_open(&two, &n, 2, 0, NULL));
-    const tn_expert_cache *small = tn_setup_experts(one.setup), *large = tn_setup_experts(two.setup);
+    const tn_expert_cache *small = tn_setup_experts(one.setup),
+                          *large = tn_setup_experts(two.setup);
     assert_int_equal(tn_setup_need(two.setup).total - tn_setup_need(one.setup).total,
                      large->cache_bytes - small->cache_bytes);
     assert_int_equal(tn_setup_need(two.setup).arena, tn_setup_need(one.setup).arena);

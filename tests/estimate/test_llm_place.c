@@ -79,10 +79,43 @@ static void sizes_are_those_counted_by_hand(void **state) {
     assert_non_null(strstr(failure.message, "5 devices do not divide 32"));
 }
 
+/* gpt-oss-20b: 24 layers of 32 experts, of which a token uses 4; each expert has three matrices of
+ * 2880 x 2880 in MXFP4, 17 bytes for 32 numbers. */
+static void copies_of_experts_are_those_counted_by_hand(void **state) {
+    (void)state;
+    static const char oss[] =
+        "{\"model_type\": \"gpt_oss\", \"hidden_size\": 2880, \"num_hidden_layers\": 24, "
+        "\"num_attention_heads\": 64, \"num_key_value_heads\": 8, \"head_dim\": 64, "
+        "\"intermediate_size\": 2880, \"num_local_experts\": 32, \"num_experts_per_tok\": 4, "
+        "\"vocab_size\": 201088, \"quantization_config\": {\"quant_method\": \"mxfp4\"}}";
+    const uint64_t one = UINT64_C(3) * 2880 * 2880 / 32 * 17;
+    assert_ok(tn_llm_config("config.json", oss, sizeof oss - 1, &model, &failure));
+    tn_llm_options options = divided(1, false, 0, 0);
+    const uint64_t whole = estimated(&options).weights;
+    for (uint64_t layers = 1; layers <= 24; layers += 23)
+        for (uint64_t cached = 0; cached <= 32; cached++) {
+            options = divided(1, false, 0, layers);
+            options.cached_experts = cached;
+            tn_llm_estimate made = estimated(&options);
+            assert_int_equal(made.expert_bytes, one);
+            assert_int_equal(made.cached_bytes, layers * cached * one);
+            assert_int_equal(made.token_experts, layers * 4 * one);
+            assert_int_equal(made.host_weights, layers * 32 * one);
+            assert_int_equal(made.weights, whole - layers * (32 - cached) * one);
+        }
+    tn_llm_estimate unused;
+    options.cached_experts = 33;
+    assert_int_equal(tn_llm_estimate_make(&model, &options, &unused, &failure), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "33 experts"));
+    options = divided(1, false, 0, 0);
+    options.cached_experts = 1;
+    assert_int_equal(tn_llm_estimate_make(&model, &options, &unused, &failure), TN_E_INVALID);
+}
+
 /* Of every published model, however it is divided. */
 static void nothing_is_lost(void **state) {
     (void)state;
-    uint32_t tried = 0;
+    uint32_t tried = 0, cached = 0;
     tn__random random = {.state = 7};
     for (size_t i = 0; i < KNOWN_COUNT; i++) {
         static char json[8000]; /* single quotes are double ones */
@@ -111,13 +144,21 @@ static void nothing_is_lost(void **state) {
             options = divided(devices, false, away, experts + 1);
             assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
             assert_true(further.total <= made.total);
+            if (model.experts > 0 && experts > 0) {
+                options = divided(devices, false, away, experts);
+                options.cached_experts = 1 + tn__random_below(&random, model.experts);
+                assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
+                assert_true(further.total >= made.total && further.weights <= whole.weights);
+                assert_int_equal(further.host_weights, made.host_weights);
+                cached += further.cached_bytes > 0;
+            }
             options = divided(devices + 1, false, away, experts);
             assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
             assert_true(further.total <= made.total);
         }
     }
     print_message("%u divisions\n", tried);
-    assert_true(tried > 300);
+    assert_true(tried > 300 && cached > 100);
 }
 
 static void put_tensor(char *json, size_t room, uint64_t *at, const char *name, uint64_t rows,
@@ -183,6 +224,7 @@ static void layers_are_read_from_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_those_counted_by_hand),
+        cmocka_unit_test(copies_of_experts_are_those_counted_by_hand),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(layers_are_read_from_names),
     };

@@ -339,7 +339,8 @@ static const cli_facts llm_experts_facts = {
                  "the mean if the router chose all experts equally often"),
         CLI_FACT(REAL, "tokens_per_s", "  link",
                  "with --link: tokens per second that the copies allow, by token_bytes"),
-        CLI_FACT(REAL, "tokens_per_s_uniform", NULL, "the same by token_bytes_uniform; 0: no limit"),
+        CLI_FACT(REAL, "tokens_per_s_uniform", NULL,
+                 "the same by token_bytes_uniform; 0: no limit"),
         CLI_FACTS_END}};
 static const cli_facts llm_device_facts = {
     .rows = (const cli_fact[]){
@@ -551,8 +552,9 @@ static void llm_add_experts(cli_answer *answer, const cli_llm *llm, double link)
     cli_add(answer, "cached_bytes", found->cached_bytes);
     cli_add(answer, "expert_bytes", found->expert_bytes);
     cli_add(answer, "token_bytes", found->token_experts);
-    cli_add_more(answer, " at most are copied; %s on average if all experts were chosen equally "
-                         "often",
+    cli_add_more(answer,
+                 " at most are copied; %s on average if all experts were chosen equally "
+                 "often",
                  tn_size_format(uniform, mean));
     cli_add(answer, "token_bytes_uniform", uniform);
     if (link > 0) {
@@ -561,8 +563,9 @@ static void llm_add_experts(cli_answer *answer, const cli_llm *llm, double link)
         cli_add_real(answer, "tokens_per_s", least);
         cli_add_as(answer, "%.1f tokens/s at most if every expert is copied", least);
         if (likely > 0)
-            cli_add_more(answer, ", %.1f if all experts were chosen equally often (predicted from "
-                                 "the copies alone)",
+            cli_add_more(answer,
+                         ", %.1f if all experts were chosen equally often (predicted from "
+                         "the copies alone)",
                          likely);
         cli_add_real(answer, "tokens_per_s_uniform", likely);
     }
@@ -660,8 +663,7 @@ int cli_estimate_llm(cli_llm *llm, const cli_estimate_request *request, bool jso
     llm->limit = llm->device != NULL ? llm->device->usable : request->limit;
     tn_status status = llm_find(llm, request->input.path, request->input.import.context, error);
     bool unknown = status == TN_E_UNKNOWN;
-    if (status == TN_OK)
-        status = llm_print(llm, request->input.path, request->link, json, error);
+    if (status == TN_OK) status = llm_print(llm, request->input.path, request->link, json, error);
     int code = 0;
     if (status != TN_OK)
         code = cli_fail(error);

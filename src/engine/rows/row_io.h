@@ -1,8 +1,8 @@
 /* row_io.h - transfers of rows between files and memory.
  *
- * A transfer reads one row, or a part of one, into its slot, or writes one from a copy. The slab has a fixed number of
- * transfers. A reader executes them; the readers are in row_io.c. Waiting returns finished
- * transfers in any order.
+ * A transfer reads one row, or a part of one, into its slot, or writes one from a copy. The slab
+ * has a fixed number of transfers. A reader executes them; the readers are in row_io.c. Waiting
+ * returns finished transfers in any order.
  */
 #ifndef TN_EMBEDDING_ROW_IO_H
 #define TN_EMBEDDING_ROW_IO_H

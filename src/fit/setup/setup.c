@@ -90,8 +90,8 @@ static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options,
     if (options->rewrite != NULL) {
         tn__options(&rewrite, sizeof rewrite, options->rewrite);
         if (rewrite.context == NULL) rewrite.context = &setup->context;
-        TN_TRY(tn__setup_part_make(setup, splits || rows ? PART_REWRITTEN : PART_GRAPH, &part,
-                                   error));
+        TN_TRY(
+            tn__setup_part_make(setup, splits || rows ? PART_REWRITTEN : PART_GRAPH, &part, error));
         TN_TRY(tn_graph_rewrite(setup->given, &rewrite, &part->graph, error));
     }
     if (rows) return tn__setup_expert_rows(setup, options, error);

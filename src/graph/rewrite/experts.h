@@ -1,4 +1,5 @@
-/* experts.h - makes a graph in which experts of mixtures are rows of a cache (graph/expert_rows.h). */
+/* experts.h - makes a graph in which experts of mixtures are rows of a cache
+ * (graph/expert_rows.h). */
 #ifndef TN_REWRITE_EXPERTS_H
 #define TN_REWRITE_EXPERTS_H
 

@@ -13,10 +13,10 @@
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
- * MoE      x, router, then the operands of com.microsoft's MoE or QMoE (expert_rows.h), the memory of
- *          the cache in which its experts lie, the router's guess for the next mixture: the result
- *          of that operator. `row`, `next_row`: number of its first expert, and of the first
- *          expert of the next mixture; `slots`: experts in the cache; `packed`: it is a QMoE
+ * MoE      x, router, then the operands of com.microsoft's MoE or QMoE (expert_rows.h), the memory
+ *          of the cache in which its experts lie, the router's guess for the next mixture: the
+ *          result of that operator. `row`, `next_row`: number of its first expert, and of the
+ *          first expert of the next mixture; `slots`: experts in the cache; `packed`: it is a QMoE
  * Opaque   for a problem without a model (tn_fit_problem_load): any operands, with the extents that
  *          they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the
  *          input that the first output may be written over. OpaqueOnce: it may not run again

@@ -114,8 +114,7 @@ static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t 
         const place_loose *loose = &weights->loose[i];
         uint64_t count = run < loose->layers ? run : loose->layers;
         bool away = loose->experts && experts >= layers;
-        uint64_t each =
-            away ? place_some(weights, loose->bytes, weights->cached) : loose->bytes;
+        uint64_t each = away ? place_some(weights, loose->bytes, weights->cached) : loose->bytes;
         most = tn__add_sat(most, tn__mul_sat(count, each));
     }
     return most;
@@ -163,9 +162,9 @@ static void place_tell_experts(const place_weights *weights, const tn_llm *llm, 
         if (!loose->experts) continue;
         /* the matrices of an expert are separate entries of the list */
         made->expert_bytes = tn__add_sat(made->expert_bytes, place_some(weights, loose->bytes, 1));
-        made->cached_bytes = tn__add_sat(
-            made->cached_bytes,
-            tn__mul_sat(count, place_some(weights, loose->bytes, weights->cached)));
+        made->cached_bytes =
+            tn__add_sat(made->cached_bytes,
+                        tn__mul_sat(count, place_some(weights, loose->bytes, weights->cached)));
     }
     made->token_experts = place_some(weights, all, llm->chosen);
 }

@@ -1,5 +1,5 @@
-/* experts.c - mixtures of experts in float32: the operators MoE and QMoE of ONNX Runtime, and MoE of
- * domain "tenure", whose experts are rows of a cache.
+/* experts.c - mixtures of experts in float32: the operators MoE and QMoE of ONNX Runtime, and MoE
+ * of domain "tenure", which has its experts as rows of a cache.
  *
  * A router chooses the best experts for each token. Each expert that any token uses is visited
  * once, in ascending order, and adds its share to the results of all its tokens. Quantised weights
@@ -251,7 +251,8 @@ static void experts_add(const experts_job *job, uint32_t e, const experts_one *e
             wide[i] = experts_dot(it, expert, 0, i, it->hidden, x);
             if (expert->bias[0] != NULL) wide[i] += expert->bias[0][i];
         }
-        for (uint64_t i = 0; i < it->inner; i++) inner[i] = experts_activate(job->call, it, wide, i);
+        for (uint64_t i = 0; i < it->inner; i++)
+            inner[i] = experts_activate(job->call, it, wide, i);
         for (uint64_t h = 0; h < it->hidden; h++) {
             float value = experts_dot(it, expert, 1, h, it->inner, inner);
             if (expert->bias[1] != NULL) value += expert->bias[1][h];
@@ -292,7 +293,8 @@ static tn_status experts_use(void *context, uint32_t index, const void *const *p
 }
 
 static tn_status experts_run_rows(tn_kernel_call *call) {
-    const int64_t row = tn__attr_int(call->op, "row", 0), next = tn__attr_int(call->op, "next_row", 0);
+    const int64_t row = tn__attr_int(call->op, "row", 0),
+                  next = tn__attr_int(call->op, "next_row", 0);
     experts_job job;
     TN_TRY(experts_begin(call, tn__attr_int(call->op, "packed", 0) != 0, &job));
     if (call->rows == NULL)
