@@ -259,6 +259,8 @@ typedef struct tn_llm_cache_group {
     /* Elements of keys and of values per token and layer. With compressed attention there is only
      * `key`. */
     uint64_t key, value;
+    /* whether these layers are in another group, too: an index of keys next to the keys */
+    bool beside;
 } tn_llm_cache_group;
 
 /* The cache of one sequence. */
@@ -270,6 +272,7 @@ typedef struct tn_llm_cache {
     uint64_t state_layers; /* number of layers with a state that does not grow with the sequence */
     /* number of elements of the states of all these layers together; they are kept as float32 */
     uint64_t state;
+    bool state_beside;     /* whether layers with a state may be in a group, too */
     uint64_t cross_layers; /* number of layers that attend to the tokens of an encoder */
     uint64_t cross_tokens; /* number of tokens of the encoder; 0: as many as the sequence has */
     /* number of elements of a key in the layers that attend to an encoder; a value has as many */

@@ -266,6 +266,8 @@ tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error)
  * last group gets the layers, and its sizes are raised to at least the given ones. */
 void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
                        uint64_t value);
+/* Adds the index of one layer, whose keys and values are in a group already. */
+void tn__llm_cache_add_index(tn_llm_cache *cache, uint64_t key, uint64_t value);
 /* Returns the bytes of weights[index] in layer `layer`. */
 uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_scheme *scheme,
                            uint64_t layer);

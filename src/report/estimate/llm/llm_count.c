@@ -305,25 +305,35 @@ uint64_t tn_llm_cache_layers(const tn_llm_cache *cache, bool windowed) {
     return sum;
 }
 
-void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
-                       uint64_t value) {
+static void count_add(tn_llm_cache *cache, tn_llm_cache_group more) {
     for (uint32_t i = 0; i < cache->group_count; i++) {
         tn_llm_cache_group *group = &cache->groups[i];
-        if (group->window != window || group->key != key || group->value != value) continue;
-        group->layers = tn__add_sat(group->layers, layers);
+        bool same = group->window == more.window && group->beside == more.beside;
+        if (!same || group->key != more.key || group->value != more.value) continue;
+        group->layers = tn__add_sat(group->layers, more.layers);
         return;
     }
     if (cache->group_count < TN_LLM_GROUPS_MAX) {
-        cache->groups[cache->group_count++] = (tn_llm_cache_group){layers, window, key, value};
+        cache->groups[cache->group_count++] = more;
         return;
     }
     /* with too many groups, the last one gets sizes that are an upper bound for all its layers */
     tn_llm_cache_group *last = &cache->groups[TN_LLM_GROUPS_MAX - 1];
-    last->layers = tn__add_sat(last->layers, layers);
+    last->layers = tn__add_sat(last->layers, more.layers);
     if (last->window > 0)
-        last->window = window == 0 || window > last->window ? window : last->window;
-    if (key > last->key) last->key = key;
-    if (value > last->value) last->value = value;
+        last->window = more.window == 0 || more.window > last->window ? more.window : last->window;
+    if (more.key > last->key) last->key = more.key;
+    if (more.value > last->value) last->value = more.value;
+    if (more.beside) last->beside = true;
+}
+
+void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
+                       uint64_t value) {
+    count_add(cache, (tn_llm_cache_group){layers, window, key, value, false});
+}
+
+void tn__llm_cache_add_index(tn_llm_cache *cache, uint64_t key, uint64_t value) {
+    count_add(cache, (tn_llm_cache_group){1, 0, key, value, true});
 }
 
 static void count_cache_layers(const tn__llm_reading *it, tn_llm_cache *cache) {
@@ -332,13 +342,18 @@ static void count_cache_layers(const tn__llm_reading *it, tn_llm_cache *cache) {
     for (uint64_t i = 0; i < SIZE(it, LAYERS); i++) {
         uint8_t kind = it->kind[i];
         if ((kind & TN__LLM_KIND_STATE) != 0) cache->state_layers++;
-        if ((kind & TN__LLM_KIND_INDEX) != 0)
-            tn__llm_cache_add(cache, 1, 0, SIZE(it, INDEX_SIZE), 0);
-        if ((kind & TN__LLM_KIND_BORROWS) != 0) continue;
+        const uint8_t attention = TN__LLM_KIND_FULL | TN__LLM_KIND_WINDOW;
+        if ((kind & TN__LLM_KIND_STATE) != 0 && (kind & attention) != 0) cache->state_beside = true;
+        bool index = (kind & TN__LLM_KIND_INDEX) != 0;
+        if ((kind & TN__LLM_KIND_BORROWS) != 0) {
+            if (index) tn__llm_cache_add_index(cache, SIZE(it, INDEX_SIZE), 0);
+            continue;
+        }
         if ((kind & TN__LLM_KIND_FULL) != 0) tn__llm_cache_add(cache, 1, 0, key, value);
         if ((kind & TN__LLM_KIND_WINDOW) != 0)
             tn__llm_cache_add(cache, 1, SIZE(it, WINDOW), HAS(it, MLA) ? key : SIZE(it, WINDOW_KEY),
                               HAS(it, MLA) ? 0 : SIZE(it, WINDOW_VALUES));
+        if (index) tn__llm_cache_add_index(cache, SIZE(it, INDEX_SIZE), 0);
     }
     if (cache->state_layers > 0) cache->state = tn__mul_sat(cache->state_layers, count_state(it));
 }

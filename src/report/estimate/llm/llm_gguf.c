@@ -343,7 +343,7 @@ static tn_status gguf_add_index(const gguf_reading *it, const gguf_widths *width
     if (index == GGUF_INDEX_TYPES && gguf_is_list(it, "attention.indexer.types"))
         TN_TRY(gguf_at(it, "attention.indexer.types", layer, 1, &listed));
     uint64_t value = index == GGUF_INDEX_VALUES ? widths->value : 0;
-    if (listed != 0 && size > 0) tn__llm_cache_add(cache, 1, 0, size, value);
+    if (listed != 0 && size > 0) tn__llm_cache_add_index(cache, size, value);
     return TN_OK;
 }
 
@@ -358,6 +358,7 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     TN_TRY(gguf_has_state(it, layer, heads, &state));
     TN_TRY(gguf_is_windowed(it, layer, &windowed));
     if (state) llm->cache.state_layers++;
+    if (state && it->arch->state == GGUF_BOTH) llm->cache.state_beside = true;
     if (heads > llm->model.kv_heads) llm->model.kv_heads = heads;
     bool attends = !state || (it->arch != NULL && it->arch->state == GGUF_BOTH);
     bool borrows = layer >= it->cached - it->borrowed;

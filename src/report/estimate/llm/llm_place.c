@@ -141,22 +141,37 @@ typedef struct place_part {
     uint64_t layers, bytes;
 } place_part;
 
+/* Returns the bytes of the `count` largest layers of a part. */
+static uint64_t place_some(const place_part *part, uint64_t count) {
+    uint64_t taken = count < part->layers ? count : part->layers;
+    return taken == 0 ? 0 : tn__mul_sat(place_up(part->bytes, part->layers), taken);
+}
+
 /* Returns an upper bound of the bytes of the cache of `count` layers: the bytes of the layers with
- * the largest caches. */
+ * the largest caches. What layers have beside another cache is added: an index, the state of a
+ * layer that also attends, and the keys of an encoder. */
 static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
                             const tn_llm_estimate *made, uint64_t count) {
     const tn_llm_cache *cache = &llm->cache;
     place_part parts[TN_LLM_GROUPS_MAX + 1];
     uint32_t part_count = 0;
-    uint64_t sum = 0, left = count;
+    const place_part cross = {cache->cross_layers, made->cache_cross};
+    const place_part states = {cache->state_layers, made->cache_state};
+    uint64_t sum = place_some(&cross, count), left = count;
     for (uint32_t i = 0; i < cache->group_count; i++) {
         const tn_llm_cache_group *group = &cache->groups[i];
         bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
         uint64_t tokens = tn__mul_sat(it->batch, cut ? group->window : it->sequence);
-        parts[part_count++] =
-            (place_part){group->layers, tn__llm_cache_bytes(group, it->cache_type, tokens)};
+        const place_part part = {group->layers, tn__llm_cache_bytes(group, it->cache_type, tokens)};
+        if (group->beside)
+            sum = tn__add_sat(sum, place_some(&part, count));
+        else
+            parts[part_count++] = part;
     }
-    parts[part_count++] = (place_part){cache->state_layers, made->cache_state};
+    if (cache->state_beside)
+        sum = tn__add_sat(sum, place_some(&states, count));
+    else
+        parts[part_count++] = states;
     while (left > 0) {
         place_part *most = NULL;
         for (uint32_t i = 0; i < part_count; i++)
@@ -164,15 +179,9 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
                 (most == NULL || parts[i].bytes / parts[i].layers > most->bytes / most->layers))
                 most = &parts[i];
         if (most == NULL) break;
-        uint64_t taken = left < most->layers ? left : most->layers;
-        sum = tn__add_sat(sum, tn__mul_sat(place_up(most->bytes, most->layers), taken));
-        left -= taken;
+        sum = tn__add_sat(sum, place_some(most, left));
+        left -= left < most->layers ? left : most->layers;
         most->layers = 0;
-    }
-    if (cache->cross_layers > 0) {
-        uint64_t taken = count < cache->cross_layers ? count : cache->cross_layers;
-        sum =
-            tn__add_sat(sum, tn__mul_sat(place_up(made->cache_cross, cache->cross_layers), taken));
     }
     return sum < made->cache ? sum : made->cache;
 }
