@@ -259,6 +259,7 @@ typedef struct tn_llm_cache_group {
     /* Elements of keys and of values per token and layer. With compressed attention there is only
      * `key`. */
     uint64_t key, value;
+    uint64_t heads; /* heads of keys; 0: one vector that is not divided among heads */
     /* whether these layers are in another group, too: an index of keys next to the keys */
     bool beside;
 } tn_llm_cache_group;

@@ -147,22 +147,35 @@ static uint64_t place_some(const place_part *part, uint64_t count) {
     return taken == 0 ? 0 : tn__mul_sat(place_up(part->bytes, part->layers), taken);
 }
 
-/* Returns an upper bound of the bytes of the cache of `count` layers: the bytes of the layers with
- * the largest caches. What layers have beside another cache is added: an index, the state of a
+/* Returns the part of `bytes` that one of several devices keeps if they divide `heads`. If there are
+ * fewer heads than devices, a head is copied to several devices. 0 heads: every device keeps all
+ * bytes. */
+static uint64_t place_share(uint64_t bytes, uint64_t heads, uint64_t devices) {
+    if (heads == 0 || devices <= 1) return bytes;
+    uint64_t part = tn__mul_sat(place_up(bytes, heads), place_up(heads, devices));
+    return part < bytes ? part : bytes;
+}
+
+/* Returns an upper bound of the bytes of the cache of `count` layers on one of `devices` that divide
+ * its heads: the bytes of the layers with the largest caches. What layers have beside another cache is added: an index, the state of a
  * layer that also attends, and the keys of an encoder. */
 static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
-                            const tn_llm_estimate *made, uint64_t count) {
+                            const tn_llm_estimate *made, uint64_t count, uint64_t devices) {
     const tn_llm_cache *cache = &llm->cache;
+    const uint64_t heads = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
     place_part parts[TN_LLM_GROUPS_MAX + 1];
     uint32_t part_count = 0;
-    const place_part cross = {cache->cross_layers, made->cache_cross};
-    const place_part states = {cache->state_layers, made->cache_state};
+    const place_part cross = {cache->cross_layers,
+                              place_share(made->cache_cross, llm->model.heads, devices)};
+    const place_part states = {cache->state_layers,
+                               place_share(made->cache_state, heads, devices)};
     uint64_t sum = place_some(&cross, count), left = count;
     for (uint32_t i = 0; i < cache->group_count; i++) {
         const tn_llm_cache_group *group = &cache->groups[i];
         bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
         uint64_t tokens = tn__mul_sat(it->batch, cut ? group->window : it->sequence);
-        const place_part part = {group->layers, tn__llm_cache_bytes(group, it->cache_type, tokens)};
+        uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, tokens);
+        const place_part part = {group->layers, place_share(bytes, group->heads, devices)};
         if (group->beside)
             sum = tn__add_sat(sum, place_some(&part, count));
         else
@@ -184,16 +197,6 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
         most->layers = 0;
     }
     return sum < made->cache ? sum : made->cache;
-}
-
-/* Returns the part of a cache that is on one device of a tensor-parallel run. */
-static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices) {
-    bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
-    uint64_t heads = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
-    if (compressed || heads == 0) return cache;
-    /* if there are fewer heads than devices, a head is copied to several devices */
-    uint64_t held = place_up(heads, devices);
-    return tn__mul_sat(place_up(cache, heads), held);
 }
 
 /* --- the device that needs most memory --- */
@@ -233,19 +236,17 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     const uint64_t run = it->by_tensor ? here : place_up(here, placed.devices);
     uint64_t most = run > 0 ? place_run(&weights, host, run, experts) : 0;
     if (here > 0) most = tn__add_sat(most, weights.stored.outside);
-    made->cache = place_cache(llm, it, &whole, run);
+    made->cache = place_cache(llm, it, &whole, run, it->by_tensor ? placed.devices : 1);
     if (it->by_tensor) {
         uint64_t vectors = weights.stored.vectors < most ? weights.stored.vectors : most;
         most = place_up(most - vectors, placed.devices) + vectors;
-        made->cache = place_heads(llm, made->cache, placed.devices);
-        if (made->cache > whole.cache) made->cache = whole.cache;
     }
     made->weights = most < whole.weights ? most : whole.weights;
     uint64_t away = tn__add_sat(place_first(&weights, host),
                                 place_experts(&weights, host, experts > host ? experts : host));
     if (here == 0) away = whole.weights;
     made->host_weights = away < whole.weights ? away : whole.weights;
-    made->host_cache = host > 0 ? place_cache(llm, it, &whole, host) : 0;
+    made->host_cache = host > 0 ? place_cache(llm, it, &whole, host, 1) : 0;
     place_runtime(&whole, made->cache, made);
     return TN_OK;
 }
