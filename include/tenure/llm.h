@@ -393,8 +393,10 @@ typedef struct tn_llm_stored {
     /* one more than the largest index of a layer; 0: no name of a tensor contains an index */
     uint32_t layers;
     uint64_t outside; /* bytes of tensors outside of the layers: embeddings, output, towers */
-    /* bytes of tensors with one row, which every device of a tensor-parallel run stores */
+    /* bytes of tensors that every device of a tensor-parallel run stores whole: those with one row,
+     * routers, and the matrices that compress queries, keys and values */
     uint64_t vectors;
+    uint64_t keys; /* bytes of the matrices of keys and values, which are divided by heads */
     uint64_t layer[TN_LLM_LAYERS_MAX];   /* bytes of each layer, with its experts */
     uint64_t experts[TN_LLM_LAYERS_MAX]; /* bytes of the routed experts of each layer */
 } tn_llm_stored;

@@ -74,10 +74,34 @@ static void sizes_are_those_counted_by_hand(void **state) {
     assert_int_equal(made.weights, (whole.weights - vectors) / 4 + vectors);
     assert_int_equal(made.cache, whole.cache / 4);
     options = divided(32, true, 0, 0); /* 8 heads of keys: each on four devices */
-    assert_int_equal(estimated(&options).cache, whole.cache / 8);
+    made = estimated(&options);
+    assert_int_equal(made.cache, whole.cache / 8);
+    const uint64_t keys = 32 * UINT64_C(2) * (2 * 1024 * 4096);
+    assert_int_equal(made.weights, (whole.weights - vectors - keys) / 32 + keys / 8 + vectors);
     options = divided(5, true, 0, 0);
     assert_int_equal(tn_llm_estimate_make(&model, &options, &made, &failure), TN_E_INVALID);
     assert_non_null(strstr(failure.message, "5 devices do not divide 32"));
+}
+
+/* The matrices that compress queries, keys and values, and routers, are not divided. */
+static void compressing_matrices_are_copied(void **state) {
+    (void)state;
+    static const char mla[] =
+        "{\"model_type\":\"deepseek_v2\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":4,\"intermediate_size\":128,\"vocab_size\":100,"
+        "\"q_lora_rank\":32,\"kv_lora_rank\":16,\"qk_nope_head_dim\":16,"
+        "\"qk_rope_head_dim\":8,\"v_head_dim\":16,\"n_routed_experts\":4,"
+        "\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,\"first_k_dense_replace\":1,"
+        "\"max_position_embeddings\":64}";
+    assert_ok(tn_llm_config("config.json", mla, sizeof mla - 1, &model, &failure));
+    tn_llm_options options = divided(1, false, 0, 0);
+    options.sequence = 10;
+    const uint64_t whole = estimated(&options).weights;
+    const uint64_t norms = 2 * (2 * 64 + 32 + 16) + 64, router = 4 * 64;
+    const uint64_t copied = 2 * (norms + router + 2 * (64 * 32 + 64 * (16 + 8)));
+    options = divided(4, true, 0, 0);
+    options.sequence = 10;
+    assert_int_equal(estimated(&options).weights, (whole - copied) / 4 + copied);
 }
 
 /* Divides one published model in random ways, and returns their number. Single quotes in `text` are
@@ -197,6 +221,7 @@ static void layers_are_read_from_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_those_counted_by_hand),
+        cmocka_unit_test(compressing_matrices_are_copied),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(layers_are_read_from_names),
     };

@@ -366,7 +366,8 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     /* what such a layer of an unknown architecture keeps instead of keys is unknown */
     if (heads == 0 && it->arch == NULL && !gguf_is_plain(it->type))
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
-                "architecture %.39s is not known, and a layer has no KV heads: its cache", it->type);
+                "architecture %.39s is not known, and a layer has no KV heads: its cache",
+                it->type);
     if (!attends || heads == 0 || borrows) return TN_OK;
     uint64_t key = tn__mul_sat(heads, windowed ? widths->window_key : widths->key);
     uint64_t value = tn__mul_sat(heads, windowed ? widths->window_value : widths->value);

@@ -32,6 +32,31 @@ typedef struct place_weights {
     uint32_t loose_count;
 } place_weights;
 
+/* Returns whether a tensor-parallel run copies a matrix to all devices instead of dividing it. */
+static bool place_is_copied(const char *name) {
+    static const char *const words[] = {"q_a_proj",  "kv_a_proj", "attn_q_a.",     "attn_kv_a",
+                                        "indexer",   "index_",    "ffn_gate_inp.", "router",
+                                        "mlp.gate.", "moe.gate."};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]) != NULL) return true;
+    return false;
+}
+
+/* Returns whether a matrix makes keys or values. Each device has those of its heads. */
+static bool place_is_keys(const char *name) {
+    static const char *const words[] = {"k_proj", "v_proj", "attn_k.", "attn_v."};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]) != NULL) return true;
+    return false;
+}
+
+/* Adds the bytes of a matrix to those that a tensor-parallel run does not divide evenly. */
+static void place_uneven(tn_llm_stored *stored, const char *name, bool vector, uint64_t bytes) {
+    bool whole = vector || place_is_copied(name);
+    uint64_t *sum = whole ? &stored->vectors : place_is_keys(name) ? &stored->keys : NULL;
+    if (sum != NULL) *sum = tn__add_sat(*sum, bytes);
+}
+
 static tn_status place_count(const tn_llm *llm, const tn_llm_options *it, place_weights *to,
                              tn_error *error) {
     for (uint32_t i = 0; i < llm->weight_count; i++) {
@@ -39,7 +64,8 @@ static tn_status place_count(const tn_llm *llm, const tn_llm_options *it, place_
         bool experts = weight->role == TN_LLM_EXPERTS;
         uint64_t all = tn_llm_weight_bytes(llm, i, it->scheme);
         if (weight->extra && !it->extra) continue;
-        if (weight->rows == 1) to->stored.vectors = tn__add_sat(to->stored.vectors, all);
+        bool whole = weight->rows == 1 || weight->role == TN_LLM_ROUTER;
+        place_uneven(&to->stored, weight->name, whole, all);
         if (weight->layers == 0) {
             to->stored.outside = tn__add_sat(to->stored.outside, all);
             continue;
@@ -156,6 +182,16 @@ static uint64_t place_share(uint64_t bytes, uint64_t heads, uint64_t devices) {
     return part < bytes ? part : bytes;
 }
 
+/* Returns the heads of keys in the layers that have the fewest. */
+static uint64_t place_fewest(const tn_llm *llm) {
+    uint64_t fewest = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
+    for (uint32_t i = 0; i < llm->cache.group_count; i++) {
+        uint64_t heads = llm->cache.groups[i].heads;
+        if (heads > 0 && heads < fewest) fewest = heads;
+    }
+    return fewest;
+}
+
 /* Returns an upper bound of the bytes of the cache of `count` layers on one of `devices` that divide
  * its heads: the bytes of the layers with the largest caches. What layers have beside another cache is added: an index, the state of a
  * layer that also attends, and the keys of an encoder. */
@@ -167,8 +203,7 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
     uint32_t part_count = 0;
     const place_part cross = {cache->cross_layers,
                               place_share(made->cache_cross, llm->model.heads, devices)};
-    const place_part states = {cache->state_layers,
-                               place_share(made->cache_state, heads, devices)};
+    const place_part states = {cache->state_layers, place_share(made->cache_state, heads, devices)};
     uint64_t sum = place_some(&cross, count), left = count;
     for (uint32_t i = 0; i < cache->group_count; i++) {
         const tn_llm_cache_group *group = &cache->groups[i];
@@ -239,7 +274,10 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     made->cache = place_cache(llm, it, &whole, run, it->by_tensor ? placed.devices : 1);
     if (it->by_tensor) {
         uint64_t vectors = weights.stored.vectors < most ? weights.stored.vectors : most;
-        most = place_up(most - vectors, placed.devices) + vectors;
+        uint64_t rest = most - vectors, keys = weights.stored.keys;
+        if (keys > rest) keys = rest;
+        most = place_up(rest - keys, placed.devices) + vectors;
+        most = tn__add_sat(most, place_share(keys, place_fewest(llm), placed.devices));
     }
     made->weights = most < whole.weights ? most : whole.weights;
     uint64_t away = tn__add_sat(place_first(&weights, host),
@@ -291,8 +329,7 @@ static bool place_is_expert(const char *name) {
 uint64_t tn_llm_stored_missing(const tn_llm_stored *stored, uint64_t layers) {
     uint64_t missing = 0;
     if (stored->layers == 0) return 0;
-    for (uint64_t i = 0; i < layers; i++)
-        missing += i >= stored->layers || stored->layer[i] == 0;
+    for (uint64_t i = 0; i < layers; i++) missing += i >= stored->layers || stored->layer[i] == 0;
     return missing;
 }
 
@@ -301,7 +338,7 @@ void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored) {
     for (uint32_t i = 0; i < tn_weights_count(weights); i++) {
         const tn_weight *weight = tn_weights_at(weights, i);
         uint32_t layer = place_named(weight->name);
-        if (weight->rank <= 1) stored->vectors = tn__add_sat(stored->vectors, weight->size);
+        place_uneven(stored, weight->name, weight->rank <= 1, weight->size);
         if (layer == UINT32_MAX) {
             stored->outside = tn__add_sat(stored->outside, weight->size);
             continue;
