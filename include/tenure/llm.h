@@ -431,6 +431,9 @@ typedef struct tn_llm_options {
     uint64_t host_experts;
     /* bytes of the weights by layer; NULL: the weights of layers are counted */
     const tn_llm_stored *stored;
+    /* Number of experts of each of these layers that the device keeps a copy of. The other experts
+     * are copied to it when a token uses them. */
+    uint64_t cached_experts;
 } tn_llm_options;
 #define TN_LLM_OPTIONS_INIT                                                                        \
     TN_INIT(tn_llm_options,                                                                        \
@@ -454,6 +457,10 @@ typedef struct tn_llm_estimate {
     uint32_t devices; /* the number of devices that was used */
     /* upper bounds of the bytes in host memory, which are not in `total` */
     uint64_t host_weights, host_cache;
+    /* With host_experts: bytes of the largest routed expert; upper bounds of the bytes of the
+     * copies on the device, which are in `weights`, and of the bytes of the experts that one token
+     * uses in all these layers. */
+    uint64_t expert_bytes, cached_bytes, token_experts;
 } tn_llm_estimate;
 
 /* Estimates the memory to run a model. Workspace is the bytes that one step of a pass reads and
@@ -462,7 +469,8 @@ typedef struct tn_llm_estimate {
  * formulas from the source of the runtime (docs/llm.md); with TN_LLM_RUN_NONE the total is a lower
  * bound. Errors: E_INVALID (no sequence length in options and file; a sequence longer than the
  * table of learned positions; 2^64 bytes or more; a size above 2^40; a number of devices that does
- * not divide the attention heads), E_UNSUPPORTED (weights with unknown bytes, or with unknown bytes
+ * not divide the attention heads; cached_experts without host_experts, or more than the model
+ * has), E_UNSUPPORTED (weights with unknown bytes, or with unknown bytes
  * by layer if the model is divided).
  *
  * With several devices or with parts in host memory, `weights`, `cache`, `runtime` and `total` are

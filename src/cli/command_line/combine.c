@@ -131,7 +131,8 @@ static const combine_rule combine_rules[] = {
 
     /* rules about the techniques that may meet a budget */
     RULE("run train", "--allow --swap-device --host-budget --costs --timeout", NEEDS, "--budget"),
-    RULE("estimate", "--allow --link", NEEDS, "--budget"),
+    RULE("estimate", "--allow", NEEDS, "--budget"),
+    RULE("estimate", "--link", NEEDS, "--budget --host-experts"),
     RULE(NULL, "--swap-device", NEEDS, "--allow=swap !--allow"),
     RULE(NULL, "--allow=swap", NEEDS, "--link --swap-device",
          .why = "the search uses the speed of copies to the host"),
@@ -202,6 +203,8 @@ static const combine_rule combine_rules[] = {
     RULE("estimate",
          "--weight-type --cache-type --prefill --full-cache --host-layers --host-experts",
          NEEDS, "[to-run]"),
+    RULE("estimate", "--cached-experts", NEEDS, "--host-experts",
+         .why = "it counts copies of experts in host memory"),
     RULE("estimate", "--train --as", EXCLUDES, "[weights-file]",
          .why = "it does not describe the network",
          .advice = "pass its config.json, or the network as .onnx"),

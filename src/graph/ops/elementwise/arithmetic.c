@@ -316,6 +316,12 @@ ARITHMETIC_COMPARE(Less, arithmetic_lesser, arithmetic_float_less, ARITHMETIC_LE
 ARITHMETIC_COMPARE(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal,
                    ARITHMETIC_LESS_EQUAL)
 
+static tn_status arithmetic_shape_shift(tn_infer *infer) {
+    if (!tn__attr(infer->op, "direction"))
+        return tn__infer_fail(infer, "attribute direction is missing");
+    return arithmetic_shape(infer);
+}
+
 /* Pow: the exponent may have another type than base and result. */
 static tn_status arithmetic_fold_Pow(tn_infer *infer) {
     const tn_value *base = tn__value(infer, 0), *power = tn__value(infer, 1);
@@ -417,7 +423,7 @@ static const tn_op_rule arithmetic_rules[] = {
      .fold = arithmetic_fold_Add, .monotone = 3,
      .gradient = tn__gradient_add},
     {ARITHMETIC_TEST(And)},
-    {ARITHMETIC(BitShift, arithmetic_shape, 1), .fold = arithmetic_fold_BitShift},
+    {ARITHMETIC(BitShift, arithmetic_shape_shift, 1), .fold = arithmetic_fold_BitShift},
     {ARITHMETIC_BITS(BitwiseAnd, And)},
     {ARITHMETIC_BITS(BitwiseOr, Or)},
     {ARITHMETIC_BITS(BitwiseXor, Xor)},
@@ -443,7 +449,7 @@ static const tn_op_rule arithmetic_rules[] = {
     {.type = "PRelu", .weights = 2, .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
      .shape = arithmetic_shape_prelu, .flops_per = 2, .inplace = 1, .split = tn__split_each,
      .gradient = tn__gradient_prelu},
-    {ARITHMETIC(Pow, arithmetic_shape, 20), .flags = TN_RULE_ARITHMETIC,
+    {ARITHMETIC(Pow, arithmetic_shape, 20), .flags = TN_RULE_ARITHMETIC | TN_RULE_ROUGH,
      .fold = arithmetic_fold_Pow, .gradient = tn__gradient_pow},
     {ARITHMETIC(Sub, arithmetic_shape, 1), .flags = TN_RULE_ARITHMETIC | TN_RULE_IMAGES,
      .fold = arithmetic_fold_Sub, .monotone = 1,

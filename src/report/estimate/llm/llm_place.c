@@ -27,6 +27,9 @@ typedef struct place_loose {
 } place_loose;
 
 typedef struct place_weights {
+    /* routed experts of a layer: their number, and the number of copies that a device keeps if the
+     * experts are in host memory */
+    uint64_t experts, cached;
     tn_llm_stored stored;
     place_loose loose[TN_LLM_WEIGHTS_MAX];
     uint32_t loose_count;
@@ -104,11 +107,22 @@ static tn_status place_find(const tn_llm *llm, const tn_llm_options *it, place_w
     return TN_OK;
 }
 
-/* Returns the bytes of a layer. The routed experts of the first `experts` layers are not
- * counted. */
+static uint64_t place_up(uint64_t bytes, uint64_t parts) {
+    return bytes / parts + (bytes % parts != 0);
+}
+
+/* Returns the bytes of `count` of the routed experts of a layer, of which all have `bytes`. */
+static uint64_t place_some(const place_weights *weights, uint64_t bytes, uint64_t count) {
+    return weights->experts > 0 ? tn__mul_sat(place_up(bytes, weights->experts), count) : 0;
+}
+
+/* Returns the bytes of a layer. Of the routed experts of the first `experts` layers only the copies
+ * are counted. */
 static uint64_t place_layer(const place_weights *weights, uint64_t layer, uint64_t experts) {
     const tn_llm_stored *stored = &weights->stored;
-    return stored->layer[layer] - (layer < experts ? stored->experts[layer] : 0);
+    const uint64_t bytes = stored->experts[layer];
+    if (layer >= experts) return stored->layer[layer];
+    return tn__add_sat(stored->layer[layer] - bytes, place_some(weights, bytes, weights->cached));
 }
 
 /* Returns an upper bound of the bytes of `run` consecutive layers that begin with layer `from` or
@@ -126,7 +140,9 @@ static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t 
         const place_loose *loose = &weights->loose[i];
         uint64_t count = run < loose->layers ? run : loose->layers;
         bool away = loose->experts && experts >= layers;
-        if (!away) most = tn__add_sat(most, tn__mul_sat(count, loose->bytes));
+        uint64_t each =
+            away ? place_some(weights, loose->bytes, weights->cached) : loose->bytes;
+        most = tn__add_sat(most, tn__mul_sat(count, each));
     }
     return most;
 }
@@ -156,8 +172,28 @@ static uint64_t place_experts(const place_weights *weights, uint64_t from, uint6
     return sum;
 }
 
-static uint64_t place_up(uint64_t bytes, uint64_t parts) {
-    return bytes / parts + (bytes % parts != 0);
+/* Fills the facts about experts in host memory, those of the layers from `from` to `to`. */
+static void place_tell_experts(const place_weights *weights, const tn_llm *llm, uint64_t from,
+                               uint64_t to, tn_llm_estimate *made) {
+    const uint64_t all = place_experts(weights, from, to);
+    if (all == 0 || weights->experts == 0) return;
+    for (uint64_t i = from; i < to; i++) {
+        uint64_t one = place_some(weights, weights->stored.experts[i], 1);
+        if (one > made->expert_bytes) made->expert_bytes = one;
+        uint64_t copies = place_some(weights, weights->stored.experts[i], weights->cached);
+        made->cached_bytes = tn__add_sat(made->cached_bytes, copies);
+    }
+    for (uint32_t i = 0; i < weights->loose_count; i++) {
+        const place_loose *loose = &weights->loose[i];
+        uint64_t count = to - from < loose->layers ? to - from : loose->layers;
+        if (!loose->experts) continue;
+        /* the matrices of an expert are separate entries of the list */
+        made->expert_bytes = tn__add_sat(made->expert_bytes, place_some(weights, loose->bytes, 1));
+        made->cached_bytes = tn__add_sat(
+            made->cached_bytes,
+            tn__mul_sat(count, place_some(weights, loose->bytes, weights->cached)));
+    }
+    made->token_experts = place_some(weights, all, llm->chosen);
 }
 
 /* --- the part of the cache on one device --- */
@@ -242,6 +278,11 @@ static tn_status place_check(const tn_llm *llm, const tn_llm_options *it, tn_err
     if (it->by_tensor && llm->model.heads > 0 && llm->model.heads % it->devices != 0)
         TN_FAIL(error, TN_E_INVALID, "%u devices do not divide %llu attention heads", it->devices,
                 (unsigned long long)llm->model.heads);
+    if (it->cached_experts > llm->experts)
+        TN_FAIL(error, TN_E_INVALID, "%llu experts of a layer are to be cached; it has %llu",
+                (unsigned long long)it->cached_experts, (unsigned long long)llm->experts);
+    if (it->cached_experts > 0 && it->host_experts == 0)
+        TN_FAIL(error, TN_E_INVALID, "experts are cached only if they are in host memory");
     return TN_OK;
 }
 
@@ -261,9 +302,12 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     place_weights weights;
     if (placed.devices == 0) placed.devices = 1;
     made->devices = placed.devices;
+    if (it->cached_experts > 0) TN_TRY(place_check(llm, &placed, error));
     if (placed.devices == 1 && it->host_layers == 0 && it->host_experts == 0) return TN_OK;
     TN_TRY(place_check(llm, &placed, error));
     TN_TRY(place_find(llm, &placed, &weights, error));
+    weights.experts = llm->experts;
+    weights.cached = it->cached_experts;
     const uint64_t layers = weights.stored.layers;
     const uint64_t host = it->host_layers < layers ? it->host_layers : layers;
     const uint64_t experts = it->host_experts < layers ? it->host_experts : layers;
@@ -285,6 +329,7 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     if (here == 0) away = whole.weights;
     made->host_weights = away < whole.weights ? away : whole.weights;
     made->host_cache = host > 0 ? place_cache(llm, it, &whole, host, 1) : 0;
+    if (experts > host) place_tell_experts(&weights, llm, host, experts, made);
     place_runtime(&whole, made->cache, made);
     return TN_OK;
 }
