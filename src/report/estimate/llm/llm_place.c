@@ -140,8 +140,7 @@ static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t 
         const place_loose *loose = &weights->loose[i];
         uint64_t count = run < loose->layers ? run : loose->layers;
         bool away = loose->experts && experts >= layers;
-        uint64_t each =
-            away ? place_some(weights, loose->bytes, weights->cached) : loose->bytes;
+        uint64_t each = away ? place_some(weights, loose->bytes, weights->cached) : loose->bytes;
         most = tn__add_sat(most, tn__mul_sat(count, each));
     }
     return most;
@@ -189,9 +188,9 @@ static void place_tell_experts(const place_weights *weights, const tn_llm *llm, 
         if (!loose->experts) continue;
         /* the matrices of an expert are separate entries of the list */
         made->expert_bytes = tn__add_sat(made->expert_bytes, place_some(weights, loose->bytes, 1));
-        made->cached_bytes = tn__add_sat(
-            made->cached_bytes,
-            tn__mul_sat(count, place_some(weights, loose->bytes, weights->cached)));
+        made->cached_bytes =
+            tn__add_sat(made->cached_bytes,
+                        tn__mul_sat(count, place_some(weights, loose->bytes, weights->cached)));
     }
     made->token_experts = place_some(weights, all, llm->chosen);
 }
@@ -204,7 +203,7 @@ typedef struct place_part {
 } place_part;
 
 /* Returns the bytes of the `count` largest layers of a part. */
-static uint64_t place_some(const place_part *part, uint64_t count) {
+static uint64_t place_largest(const place_part *part, uint64_t count) {
     uint64_t taken = count < part->layers ? count : part->layers;
     return taken == 0 ? 0 : tn__mul_sat(place_up(part->bytes, part->layers), taken);
 }
@@ -240,7 +239,7 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
     const place_part cross = {cache->cross_layers,
                               place_share(made->cache_cross, llm->model.heads, devices)};
     const place_part states = {cache->state_layers, place_share(made->cache_state, heads, devices)};
-    uint64_t sum = place_some(&cross, count), left = count;
+    uint64_t sum = place_largest(&cross, count), left = count;
     for (uint32_t i = 0; i < cache->group_count; i++) {
         const tn_llm_cache_group *group = &cache->groups[i];
         bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
@@ -248,12 +247,12 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
         uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, tokens);
         const place_part part = {group->layers, place_share(bytes, group->heads, devices)};
         if (group->beside)
-            sum = tn__add_sat(sum, place_some(&part, count));
+            sum = tn__add_sat(sum, place_largest(&part, count));
         else
             parts[part_count++] = part;
     }
     if (cache->state_beside)
-        sum = tn__add_sat(sum, place_some(&states, count));
+        sum = tn__add_sat(sum, place_largest(&states, count));
     else
         parts[part_count++] = states;
     while (left > 0) {
@@ -263,7 +262,7 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
                 (most == NULL || parts[i].bytes / parts[i].layers > most->bytes / most->layers))
                 most = &parts[i];
         if (most == NULL) break;
-        sum = tn__add_sat(sum, place_some(most, left));
+        sum = tn__add_sat(sum, place_largest(most, left));
         left -= left < most->layers ? left : most->layers;
         most->layers = 0;
     }
