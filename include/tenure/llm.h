@@ -259,6 +259,9 @@ typedef struct tn_llm_cache_group {
     /* Elements of keys and of values per token and layer. With compressed attention there is only
      * `key`. */
     uint64_t key, value;
+    uint64_t heads; /* heads of keys; 0: one vector that is not divided among heads */
+    /* whether these layers are in another group, too: an index of keys next to the keys */
+    bool beside;
 } tn_llm_cache_group;
 
 /* The cache of one sequence. */
@@ -270,6 +273,7 @@ typedef struct tn_llm_cache {
     uint64_t state_layers; /* number of layers with a state that does not grow with the sequence */
     /* number of elements of the states of all these layers together; they are kept as float32 */
     uint64_t state;
+    bool state_beside;     /* whether layers with a state may be in a group, too */
     uint64_t cross_layers; /* number of layers that attend to the tokens of an encoder */
     uint64_t cross_tokens; /* number of tokens of the encoder; 0: as many as the sequence has */
     /* number of elements of a key in the layers that attend to an encoder; a value has as many */
@@ -389,8 +393,10 @@ typedef struct tn_llm_stored {
     /* one more than the largest index of a layer; 0: no name of a tensor contains an index */
     uint32_t layers;
     uint64_t outside; /* bytes of tensors outside of the layers: embeddings, output, towers */
-    /* bytes of tensors with one row, which every device of a tensor-parallel run stores */
+    /* bytes of tensors that every device of a tensor-parallel run stores whole: those with one row,
+     * routers, and the matrices that compress queries, keys and values */
     uint64_t vectors;
+    uint64_t keys; /* bytes of the matrices of keys and values, which are divided by heads */
     uint64_t layer[TN_LLM_LAYERS_MAX];   /* bytes of each layer, with its experts */
     uint64_t experts[TN_LLM_LAYERS_MAX]; /* bytes of the routed experts of each layer */
 } tn_llm_stored;

@@ -375,9 +375,8 @@ static void a_field_of_another_family_never_makes_it_smaller(void **state) {
         assert_true(model.unproved);
     }
     /* the same fields where they belong, or where they say nothing */
-    assert_ok(read_config("{'model_type':'hunyuan_v1_dense'," SMALL
-                          ",'use_cla':true,'cla_share_factor':2}",
-                          &model));
+    assert_ok(read_config(
+        "{'model_type':'hunyuan_v1_dense'," SMALL ",'use_cla':true,'cla_share_factor':2}", &model));
     assert_int_equal(model.cache.groups[0].layers, 2);
     assert_false(model.unproved);
     assert_ok(read_config("{'model_type':'llama'," SMALL

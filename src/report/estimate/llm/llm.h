@@ -263,9 +263,8 @@ const tn__llm_row *tn__llm_rows(uint64_t traits, size_t *count);
 /* Computes the matrices, the numbers of parameters, and the sizes of the cache. */
 tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error);
 /* Adds layers to the group of the cache that has the given sizes. If there are too many groups, the
- * last group gets the layers, and its sizes are raised to at least the given ones. */
-void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
-                       uint64_t value);
+ * last group gets the layers, and its sizes become an upper bound for them. */
+void tn__llm_cache_add(tn_llm_cache *cache, const tn_llm_cache_group *more);
 /* Returns the bytes of weights[index] in layer `layer`. */
 uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_scheme *scheme,
                            uint64_t layer);

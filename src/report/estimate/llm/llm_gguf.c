@@ -343,7 +343,8 @@ static tn_status gguf_add_index(const gguf_reading *it, const gguf_widths *width
     if (index == GGUF_INDEX_TYPES && gguf_is_list(it, "attention.indexer.types"))
         TN_TRY(gguf_at(it, "attention.indexer.types", layer, 1, &listed));
     uint64_t value = index == GGUF_INDEX_VALUES ? widths->value : 0;
-    if (listed != 0 && size > 0) tn__llm_cache_add(cache, 1, 0, size, value);
+    const tn_llm_cache_group keys = {.layers = 1, .key = size, .value = value, .beside = true};
+    if (listed != 0 && size > 0) tn__llm_cache_add(cache, &keys);
     return TN_OK;
 }
 
@@ -358,18 +359,25 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     TN_TRY(gguf_has_state(it, layer, heads, &state));
     TN_TRY(gguf_is_windowed(it, layer, &windowed));
     if (state) llm->cache.state_layers++;
+    if (state && it->arch->state == GGUF_BOTH) llm->cache.state_beside = true;
     if (heads > llm->model.kv_heads) llm->model.kv_heads = heads;
     bool attends = !state || (it->arch != NULL && it->arch->state == GGUF_BOTH);
     bool borrows = layer >= it->cached - it->borrowed;
     /* what such a layer of an unknown architecture keeps instead of keys is unknown */
     if (heads == 0 && it->arch == NULL && !gguf_is_plain(it->type))
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
-                "architecture %.39s is not known, and a layer has no KV heads: its cache", it->type);
+                "architecture %.39s is not known, and a layer has no KV heads: its cache",
+                it->type);
     if (!attends || heads == 0 || borrows) return TN_OK;
     uint64_t key = tn__mul_sat(heads, windowed ? widths->window_key : widths->key);
     uint64_t value = tn__mul_sat(heads, windowed ? widths->window_value : widths->value);
     if (widths->compressed) value = 0;
-    tn__llm_cache_add(&llm->cache, 1, windowed ? it->window : 0, key, value);
+    const tn_llm_cache_group one = {.layers = 1,
+                                    .window = windowed ? it->window : 0,
+                                    .key = key,
+                                    .value = value,
+                                    .heads = widths->compressed ? 0 : heads};
+    tn__llm_cache_add(&llm->cache, &one);
     if (key > llm->key_width) llm->key_width = key;
     return gguf_add_index(it, widths, layer, &llm->cache);
 }
