@@ -52,6 +52,8 @@
 #define REUSE_NODES_EXACT ((uint64_t)1 << 28)
 /* number of placements that annealing makes before the complete search */
 #define REUSE_FIRST 20000u
+/* temperature at the begin, in average costs of a pair; it falls to 0.04 */
+#define REUSE_HOT 8.0
 #define REUSE_RUIN 25u    /* limit of buffers that one move removes */
 #define REUSE_SETS 20000u /* limit of sets of buffers that the bound tries */
 #define REUSE_SORT 32u    /* limit of items up to which insertion sorts faster than qsort */
@@ -592,12 +594,38 @@ static uint32_t reuse_below(reuse *state, uint32_t bound) {
     return (uint32_t)tn__random_below(&state->random, bound);
 }
 
-/* Whether a neighbour shares bytes with the buffer or lies near it in memory, so that moving both
- * in one move may help. */
-static bool reuse_is_close(const reuse *state, uint32_t id, const reuse_edge *edge) {
+/* Returns the bytes between a buffer and a neighbour; 0 if they touch or share bytes. */
+static int64_t reuse_distance(const reuse *state, uint32_t id, const reuse_edge *edge) {
     int64_t start = state->offset[id], offset = state->offset[edge->other];
-    int64_t near = state->capacity / 8;
-    return start > offset - edge->below - near && start < offset + edge->above + near;
+    int64_t above = start - offset - edge->above, below = offset - edge->below - start;
+    int64_t distance = above > below ? above : below;
+    return distance > 0 ? distance : 0;
+}
+
+static bool reuse_may_move(const reuse *state, uint32_t id, const uint32_t *chosen,
+                           uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (chosen[i] == id) return false;
+    return !tn__run_pinned(state->run, id) && state->bodies[id].size > 0;
+}
+
+/* Chooses a buffer that is removed together with `member`: the nearest in memory of `among` random
+ * neighbours, because moving both in one move may help. Returns UINT32_MAX if none may be moved. */
+static uint32_t reuse_companion(reuse *state, uint32_t member, uint32_t among,
+                                const uint32_t *chosen, uint32_t count) {
+    size_t first = state->begin[member];
+    uint32_t degree = (uint32_t)(state->begin[member + 1] - first), best = UINT32_MAX;
+    int64_t least = INT64_MAX;
+    for (uint32_t i = 0; i < among && degree > 0; i++) {
+        const reuse_edge *edge = &state->edges[first + reuse_below(state, degree)];
+        int64_t distance = reuse_distance(state, member, edge);
+        if (distance >= least || !reuse_may_move(state, edge->other, chosen, count)) continue;
+        least = distance;
+        best = edge->other;
+    }
+    /* a single neighbour is mostly passed over if it is far away */
+    return among == 1 && least > state->capacity / 8 && reuse_below(state, 3) > 0 ? UINT32_MAX
+                                                                                  : best;
 }
 
 /* Chooses the buffers that one move removes: a buffer that pays, mostly with neighbours. Returns
@@ -605,26 +633,16 @@ static bool reuse_is_close(const reuse *state, uint32_t id, const reuse_edge *ed
 static uint32_t reuse_ruin(reuse *state, uint32_t number, uint32_t *chosen) {
     uint32_t most = number % 7 == 0 ? REUSE_RUIN : 11, count = 1, tries = 0;
     uint32_t wanted = 2 + reuse_below(state, most - 1);
-    bool anywhere = number % 5 == 0;
+    uint32_t among = reuse_below(state, 2) == 0 ? 1 : 3;
     if (wanted > state->free_count) wanted = state->free_count;
     for (int i = 0; i < 6; i++) {
         chosen[0] = state->free[reuse_below(state, state->free_count)];
         if (reuse_paid(state, chosen[0]) > 0) break;
     }
     while (count < wanted && tries++ < 8 * wanted) {
-        uint32_t member = chosen[reuse_below(state, count)], id;
-        uint32_t degree = (uint32_t)(state->begin[member + 1] - state->begin[member]);
-        if (anywhere || degree == 0) {
-            id = state->free[reuse_below(state, state->free_count)];
-        } else {
-            const reuse_edge *edge =
-                &state->edges[state->begin[member] + reuse_below(state, degree)];
-            id = edge->other;
-            if (reuse_below(state, 3) > 0 && !reuse_is_close(state, member, edge)) continue;
-        }
-        bool again = tn__run_pinned(state->run, id) || state->bodies[id].size == 0;
-        for (uint32_t i = 0; i < count && !again; i++) again = chosen[i] == id;
-        if (!again) chosen[count++] = id;
+        uint32_t member = chosen[reuse_below(state, count)];
+        uint32_t id = reuse_companion(state, member, among, chosen, count);
+        if (id != UINT32_MAX) chosen[count++] = id;
     }
     return count;
 }
@@ -702,14 +720,14 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
  * 0, when the moves have used `work` units. */
 static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
     uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
-    double temperature = 2;
+    double temperature = REUSE_HOT;
     if (state->free_count < 1) return TN_OK;
     for (uint32_t number = 0; !tn__run_is_done(state->run) && state->cost > 0; number++) {
         if (number % 32 == 0) {
             double progress = reuse_progress(state);
             if (progress >= until) break;
-            temperature = 2;
-            for (int k = (int)(progress * 64); k > 0; k--) temperature *= 0.940705;
+            temperature = REUSE_HOT;
+            for (int k = (int)(progress * 64); k > 0; k--) temperature *= 0.920545;
         }
         if (work != 0 && tn__run_work_done(state->run) - start >= work) break;
         TN_TRY(reuse_move(state, number, temperature));
