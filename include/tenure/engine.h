@@ -659,7 +659,7 @@ typedef struct tn_setup_options {
      * weights stay in memory */
     const tn_setup_stream *stream;
     /* Options of the stage STREAMS (program.h); NULL, or `count` 1: operators run one after the
-     * other. With `plan` of the objective BYTES, no wait is added for memory. With WAITS and TIME,
+     * other. With `plan` of the objective BYTES, no wait is added for memory. With the others,
      * the layout is that of the program on one stream, and the streams wait where it demands.
      * E_UNSUPPORTED with a technique that adds other instructions (`recompute`, `fit`, `stream`,
      * `divide`), if the technique changes the program */
@@ -723,6 +723,9 @@ TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
  * tn_layout_waits counts the waits of any layout. Must not be called while another thread uses the
  * compiled model. */
 TN_API TN_CHECKED tn_status tn_setup_add_events(tn_setup *setup, tn_error *error);
+/* Adds the reuse costs of the program (tn_occupancy_add_reuse_costs), so that
+ * tn_layout_reuse_cost counts the pairs of any layout. Otherwise as tn_setup_add_events. */
+TN_API TN_CHECKED tn_status tn_setup_add_reuse_costs(tn_setup *setup, tn_error *error);
 /* Returns the layout; NULL if the compiled model is unplanned. */
 TN_API const tn_layout *tn_setup_layout(const tn_setup *setup);
 /* Kernels that run as tiles to need less scratch. NULL: scratch does not raise the peak, or no such

@@ -86,7 +86,7 @@ static const combine_rule combine_rules[] = {
          .why = "a problem states its own streams and ties",
          .advice = "remove the option, or pass a model"),
     RULE("plan", "--streams", EXCLUDES,
-         "--split --sweep --budget --form=objects --parallel=safe --explain --objective=pairs",
+         "--split --sweep --budget --form=objects --parallel=safe --explain",
          .why = "the plan is for one order of execution"),
     RULE("plan", "--adjacent", EXCLUDES, "--form=objects", .why = "shared objects have no offsets"),
     RULE("run", "--adjacent", EXCLUDES, "--pool", .why = "a pool knows no groups"),
@@ -117,11 +117,9 @@ static const combine_rule combine_rules[] = {
     RULE("plan", "--budget", EXCLUDES, "--capacity --bank --form=objects",
          .why = "each is a limit of its own"),
 
-    RULE("plan", "--objective=pairs", EXCLUDES, "[model] --form=objects --explain",
-         .why = "only problems have reuse costs of pairs"),
-    RULE("plan", "--objective=waits|time", EXCLUDES, "--form=objects --explain --budget --split",
-         .why = "it minimises the waits of one plan within --capacity"),
-    RULE("plan", "--objective=pairs|waits|time", EXCLUDES, "--split"),
+    RULE("plan", "--objective=pairs|waits|time", EXCLUDES,
+         "--form=objects --explain --budget --split",
+         .why = "the objective is for one plan within --capacity"),
 
     /* tiles */
     RULE(NULL, "--extra-work", NEEDS, "--split"),

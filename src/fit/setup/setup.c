@@ -273,8 +273,7 @@ tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_er
     const tn_problem *problem = tn_occupancy_problem(occupancy);
     TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &part, error));
     if (options->without_reuse) return tn_layout_without_reuse(problem, &part->layout, error);
-    if (plan.objective != TN_OBJECTIVE_BYTES)
-        TN_TRY(tn_occupancy_add_events(setup->parts[PART_OCCUPANCY]->occupancy, error));
+    TN_TRY(tn__occupancy_prepare(setup->parts[PART_OCCUPANCY]->occupancy, plan.objective, error));
     TN_TRY(tn_plan(problem, &plan, &part->layout, error));
     return tn_plan_loosen(occupancy, &memory, &plan, &part->layout, error);
 }

@@ -49,6 +49,10 @@ tn_status tn_setup_add_events(tn_setup *setup, tn_error *error) {
     return tn_occupancy_add_events(setup->parts[PART_OCCUPANCY]->occupancy, error);
 }
 
+tn_status tn_setup_add_reuse_costs(tn_setup *setup, tn_error *error) {
+    return tn_occupancy_add_reuse_costs(setup->parts[PART_OCCUPANCY]->occupancy, error);
+}
+
 const tn_layout *tn_setup_layout(const tn_setup *setup) {
     const tn__setup_part *made = setup->parts[PART_LAYOUT];
     return made != NULL ? &made->layout : NULL;
