@@ -45,9 +45,11 @@ static bool place_is_copied(const char *name) {
     return false;
 }
 
-/* Returns whether a matrix makes keys or values. Each device has those of its heads. */
+/* Returns whether a matrix makes keys or values, alone or together with queries. Each device has
+ * those of its heads. For queries in the same matrix this is an upper bound. */
 static bool place_is_keys(const char *name) {
-    static const char *const words[] = {"k_proj", "v_proj", "attn_k.", "attn_v."};
+    static const char *const words[] = {"k_proj", "v_proj",          "attn_k.", "attn_v.",
+                                        "qkv",    "query_key_value", "c_attn"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(name, words[i]) != NULL) return true;
     return false;
