@@ -220,7 +220,7 @@ class tn_setup_options(Structure):
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
                 ("split", c_void_p), ("stream", c_void_p), ("streams", POINTER(tn_program_streams_options)),
                 ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p),
-                ("rules", POINTER(tn_rules))]
+                ("rules", POINTER(tn_rules)), ("expert_slots", c_uint32)]
 
 
 class tn_setup_needs(Structure):
@@ -356,7 +356,9 @@ class tn_engine_usage(Structure):
                 ("run_count", c_uint64), ("kernel_streams", c_uint32), ("seconds", c_double), ("host_bytes", c_uint64), ("host_peak", c_uint64),
                 ("out_bytes", c_uint64), ("in_bytes", c_uint64), ("stall_seconds", c_double), ("raw_count", c_uint64),
                 ("spill_count", c_uint64), ("spill_bytes", c_uint64), ("talk_count", c_uint64), ("talk_bytes", c_uint64),
-                ("talk_seconds", c_double), ("fetch_bytes", c_uint64), ("fetch_seconds", c_double), ("forms_bytes", c_uint64)]
+                ("talk_seconds", c_double), ("fetch_bytes", c_uint64), ("fetch_seconds", c_double), ("forms_bytes", c_uint64),
+                ("row_uses", c_uint64), ("row_hits", c_uint64), ("row_reads", c_uint64), ("row_bytes", c_uint64),
+                ("row_guesses", c_uint64), ("row_right", c_uint64), ("row_wait_seconds", c_double)]
 
 
 class tn_block(Structure):

@@ -11,6 +11,7 @@
 #include "cli/answer/facts.h"
 #include "cli/answer/holders.h"
 #include "cli/command_line/combine.h"
+#include "cli/model/file_kind.h"
 #include "cli/model/input.h"
 #include "cli/model/plan_file.h"
 #include "cli/traces/foreign.h"
@@ -125,7 +126,7 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
         if (state->arg_num > 1)
             cli_misuse(state, "give only two inputs; '%s' is a third one", value);
         arguments->paths[state->arg_num] = cli_standard_input(state, value);
-        cli_input_refuse_trace(state, arguments->paths[state->arg_num]);
+        cli_refuse_kind(state, arguments->paths[state->arg_num]);
         return 0;
     case ARGP_KEY_END:
         if (arguments->paths[1] == NULL)

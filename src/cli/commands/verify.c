@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "cli/answer/facts.h"
 #include "cli/answer/model_facts.h"
+#include "cli/model/file_kind.h"
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/plan_file.h"
@@ -53,6 +54,7 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case VERIFY_PLAN:
         arguments->plan_path = cli_standard_input(state, value);
+        cli_refuse_kind(state, arguments->plan_path);
         return 0;
     case VERIFY_FORM:
         arguments->objects = cli_objects_form(state, value);
@@ -256,6 +258,8 @@ static tn_status verify_claims(cli_verify *arguments, tn_layout *layout, tn_erro
     const cli_plan_file *file = &arguments->file;
     cli_input *input = &arguments->input;
     if (file->has_reuse_cost) layout->reuse_cost = file->reuse_cost;
+    if (file->has_reuse_cost && input->setup != NULL)
+        TN_TRY(tn_setup_add_reuse_costs(input->setup, error));
     if (!file->has_waits) return TN_OK;
     if (input->setup != NULL) TN_TRY(tn_setup_add_events(input->setup, error));
     layout->workers = (uint32_t)file->workers;

@@ -157,10 +157,6 @@ bool cli_input_apply(cli_input *input, const char *name, const char *value);
  * or "input") names the kind of input. */
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what, const char *path);
 bool cli_input_is_model(const cli_input *input);
-/* Ends the program with a usage error if the file is a profile or a trace, which has nothing to
- * plan; the error names the command that reads it. Only the first bytes of a regular file are
- * looked at. */
-void cli_input_refuse_trace(struct argp_state *state, const char *path);
 /* Whether models of this format have a batch that --batch sets. */
 bool cli_input_takes_batch(const char *path);
 /* Returns the graph that is planned: the graph of the compiled model, else the graph as loaded. */

@@ -615,7 +615,7 @@ tn_status cli_verify_load(cli_verify *arguments) {
 /* --- consistency of the document --- */
 
 /* Checks that the offsets of tensors and the peak, which the document states in addition to its
- * buffers, agree with the buffers. */
+ * buffers, agree with the buffers, and its number of streams with its steps. */
 tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout) {
     const cli_plan_file *file = &arguments->file;
     char said[TN__WORDS_MAX], is[TN__WORDS_MAX];
@@ -637,6 +637,14 @@ tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout)
         TN_FAIL(arguments->error, TN_E_CONFLICT,
                 "the plan contradicts itself: its lower bound is %s, but it needs %s",
                 tn__grouped(file->lower_bound, said), tn__grouped(layout->peak, is));
+    /* the problem of the model was made from the steps of the plan */
+    uint32_t planned = arguments->plan != NULL ? tn_problem_streams(arguments->plan) : 1;
+    uint32_t used = tn_problem_streams(arguments->input.problem);
+    if (file->has_program && planned != used)
+        TN_FAIL(arguments->error, TN_E_CONFLICT,
+                "the plan contradicts itself: its member \"streams\" is %u, but its steps run on %u "
+                "stream%s",
+                planned, used, used == 1 ? "" : "s");
     return TN_OK;
 }
 

@@ -61,7 +61,9 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
                 problem->bank_count);
     if (!(bank->bytes_per_s >= 0 && bank->bytes_per_s <= DBL_MAX))
         TN_FAIL(error, TN_E_INVALID, "bank %u has a speed that is not a number from 0 up", id);
-    const char *name = bank->name != NULL ? bank->name : "arena";
+    char usual[24] = "arena";
+    if (id > 0) snprintf(usual, sizeof usual, "bank %u", id);
+    const char *name = bank->name != NULL ? bank->name : usual;
     char *copy = tn__arena_string(&problem->arena, name, strlen(name));
     if (copy == NULL || !tn__reserve(&problem->context, &problem->banks, &problem->bank_room,
                                      (size_t)id + 1, sizeof *problem->banks))
