@@ -1,5 +1,5 @@
-/* fuzz_solution.c - any bytes as a solution of dsa-solver for a fixed problem: read, verified, written
- * and read again. */
+/* fuzz_solution.c - any bytes as a solution of dsa-solver for a fixed problem: read, verified,
+ * written and read again. */
 
 #include <tenure/plan.h>
 
@@ -15,13 +15,34 @@ static const char problem_text[] =
     "{\"schema_version\": 1, \"profile\": \"pypto_research_v1\", \"instance\": \"fuzz\", "
     "\"problem\": {\"pools\": [{\"id\": 1, \"name\": \"p\", \"capacity\": 32, "
     "\"reserved_ranges\": [{\"begin\": 0, \"end\": 2}]}, {\"id\": 5, \"name\": \"q\", "
-    "\"capacity\": null, \"reserved_ranges\": []}], \"buffers\": [" BUFFER(3, 1, 8, 0, 4) ", "
-    BUFFER(9, 1, 8, 0, 4) ", " BUFFER(4, 1, 4, 6, 8) ", " BUFFER(12, 5, 6, -2, 3) ", "
-    BUFFER(0, 1, 2, 9, 10) "], \"constraints\": {\"colocations\": [{\"first\": 9, \"second\": 4}], "
-    "\"separations\": [{\"first\": 3, \"second\": 0}], \"temporal_exclusions\": [{\"first\": 3, "
-    "\"second\": 9}], \"pinned_allocations\": [{\"buffer\": 0, \"pool\": 1, \"offset\": 24, "
-    "\"exclusive_for_all_time\": true}]}, \"cost_model\": {\"reuse_penalties\": [{\"first\": 3, "
-    "\"second\": 9, \"cost\": 2, \"reason\": \"generic\"}]}}}";
+    "\"capacity\": null, \"reserved_ranges\": []}], \"buffers\": [" BUFFER(
+        3, 1, 8, 0,
+        4) ", " BUFFER(9, 1, 8, 0,
+                       4) ", " BUFFER(4, 1, 4, 6,
+                                      8) ", " BUFFER(12, 5, 6, -2,
+                                                     3) ", " BUFFER(0, 1, 2, 9,
+                                                                    10) "], \"constraints\": "
+                                                                        "{\"colocations\": "
+                                                                        "[{\"first\": 9, "
+                                                                        "\"second\": 4}], "
+                                                                        "\"separations\": "
+                                                                        "[{\"first\": 3, "
+                                                                        "\"second\": 0}], "
+                                                                        "\"temporal_exclusions\": "
+                                                                        "[{\"first\": 3, "
+                                                                        "\"second\": 9}], "
+                                                                        "\"pinned_allocations\": "
+                                                                        "[{\"buffer\": 0, "
+                                                                        "\"pool\": 1, \"offset\": "
+                                                                        "24, "
+                                                                        "\"exclusive_for_all_"
+                                                                        "time\": true}]}, "
+                                                                        "\"cost_model\": "
+                                                                        "{\"reuse_penalties\": "
+                                                                        "[{\"first\": 3, "
+                                                                        "\"second\": 9, \"cost\": "
+                                                                        "2, \"reason\": "
+                                                                        "\"generic\"}]}}}";
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static tn_problem *problem; /* read once */

@@ -35,10 +35,11 @@
  *
  * More constraints are properties of the problem. A separation keeps the byte ranges of two bodies
  * disjoint at all times. An exclusion says that two bodies are never live at the same time, so they
- * may share bytes although their live ranges overlap. A reserved range of a bank holds no body. A reuse cost is the price
- * of a pair of bodies that share bytes: for example, a wait of one stream for another one. Instead
- * of such prices, a problem may state the partial order of its program (tn_problem_add_event).
- * Planners can then minimise the waits that a layout adds, or the time of the program with them.
+ * may share bytes although their live ranges overlap. A reserved range of a bank holds no body. A
+ * reuse cost is the price of a pair of bodies that share bytes: for example, a wait of one stream
+ * for another one. Instead of such prices, a problem may state the partial order of its program
+ * (tn_problem_add_event). Planners can then minimise the waits that a layout adds, or the time of
+ * the program with them.
  *
  * Units: sizes, offsets and peaks in bytes; time in integer steps. Intervals are half open: a body
  * that ends at step 3 and a body that begins at step 3 may share bytes.
@@ -518,8 +519,9 @@ TN_API TN_CHECKED tn_status tn_problem_load_memory(const char *name, const void 
                                                    const tn_context *context, tn_problem **problem,
                                                    uint64_t **offsets, tn_error *error);
 /* Reads a plan for `problem` from a file: a solution of dsa-solver (dsa-solution-v1), for a problem
- * that was read from a dsa-problem-v1. It must state the profile, the instance and the fingerprint of
- * that problem. (Plans as CSV or mem-plan contain their own buffers: tn_problem_load reads them.)
+ * that was read from a dsa-problem-v1. It must state the profile, the instance and the fingerprint
+ * of that problem. (Plans as CSV or mem-plan contain their own buffers: tn_problem_load reads
+ * them.)
  *
  * layout   out; release with tn_layout_release. Computes peaks, bounds and the reuse cost; checks
  *          nothing else (see tn_layout_verify). Unchanged on failure
@@ -531,8 +533,8 @@ TN_API TN_CHECKED tn_status tn_layout_load(const tn_problem *problem, const char
                                            tn_layout *layout, tn_error *error);
 /* Reads a plan from memory; otherwise like tn_layout_load. `name` appears in messages. */
 TN_API TN_CHECKED tn_status tn_layout_load_memory(const tn_problem *problem, const char *name,
-                                                  const void *bytes, size_t size,
-                                                  tn_layout *layout, tn_error *error);
+                                                  const void *bytes, size_t size, tn_layout *layout,
+                                                  tn_error *error);
 TN_API void tn_offsets_release(const tn_context *context, uint64_t *offsets, uint32_t count);
 /* Writes a problem as CSV with a last column `offset` (omitted if layout is NULL) and with the
  * optional columns that at least one body needs. The file is replaced atomically. */

@@ -5,9 +5,12 @@ Their answers come from a separate program. Without the folder the test is skipp
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+
+import dsa
 
 
 def run(tenure, *words):
@@ -109,43 +112,47 @@ def check_kineto(tenure, path):
 
 
 def check_dsa(tenure, folder):
-    """The solution of rp.json is written with the file's ids; its cost and peak are computed here from the placements.
-    rich.json has constraints that are not supported, and says which."""
-    problem = json.loads((folder / "rp.json").read_text())["problem"]
-    with tempfile.TemporaryDirectory() as name:
-        solution = pathlib.Path(name) / "rp.solution.json"
-        status, out, err = run(tenure, "plan", folder / "rp.json", "-o", solution, "--json")
-        check("rp.json", "status " + err, status, 0)
-        told = json.loads(out)
-        at = {row["buffer"]: row["offset"] for row in json.loads(solution.read_text())["placements"]}
-        plan = pathlib.Path(name) / "rp.json"
-        check("rp.json", "status of plan", run(tenure, "plan", folder / "rp.json", "-o", plan, "--quiet")[0], 0)
-        verified = json.loads(run(tenure, "verify", folder / "rp.json", "--plan", plan, "--json")[1])
-        check("rp.json", "valid", verified["valid"], True)
-        check("rp.json", "cost by verify", verified["reuse_cost"], told["reuse_cost"])
-    buffers = {b["id"]: b for b in problem["buffers"]}
-    check("rp.json", "buffers placed", sorted(at), sorted(buffers))
-    check("rp.json", "peak", max(at[i] + b["size"] for i, b in buffers.items()), told["peak"])
+    """Each solution is judged as its answer says, and no other problem has it. Plans of Tenure are solutions, too; their
+    cost and peak are computed from the placements by the rules in dsa.py."""
+    for path in sorted(folder.glob("*.answer.json")):
+        answer = json.loads(path.read_text())
+        name = path.name.partition(".")[0]
+        problem = folder / f"{name}.json"
+        for kind in ("solution", "plain", "broken"):
+            expected = answer[kind]
+            solution = folder / (f"{name}.solution.json" if kind == "solution" else f"{name}.{kind}.solution.json")
+            if expected is None:
+                continue
+            status, out, err = run(tenure, "verify", problem, "--plan", solution, "--json")
+            told = json.loads(out) if out else {}
+            check(solution.name, f"status {err}{out}", status, 0 if expected["valid"] else 1)
+            if expected["valid"]:
+                check(solution.name, "cost", told["reuse_cost"], expected["reuse_cost"])
+                check(solution.name, "peak", told["peak"], expected["total_peak"])
+            else:
+                named = sorted(int(n) for n in re.findall(r"'mem_(\d+)'", told["conflict"]))
+                check(solution.name, f"violation '{told['conflict']}' is expected",
+                      any(row[1:] == named for row in expected["violations"]), True)
+            other = next(p for p in sorted(folder.glob("*.answer.json")) if p != path).name.partition(".")[0]
+            check(solution.name, f"status for {other}", run(tenure, "verify", folder / f"{other}.json", "--plan", solution)[0], 2)
+        document = json.loads(problem.read_text())
+        for objective in ("bytes", "pairs"):
+            check_dsa_plan(tenure, problem, dsa.Rules(document), objective, answer["fingerprint"])
 
-    def share(i, j):
-        return at[i] < at[j] + buffers[j]["size"] and at[j] < at[i] + buffers[i]["size"]
 
-    def meet(i, j):
-        return any(x["lower"] < y["upper"] and y["lower"] < x["upper"]
-                   for x in buffers[i]["live_intervals"] for y in buffers[j]["live_intervals"])
-    for i in buffers:
-        for j in buffers:
-            if i < j and share(i, j) and meet(i, j):
-                sys.exit(f"rp.json: buffers {i} and {j} overlap")
-    cost = sum(p["cost"] for p in problem["cost_model"]["reuse_penalties"] if share(p["first"], p["second"]) and not meet(p["first"], p["second"]))
-    check("rp.json", "cost", cost, told["reuse_cost"])
-    status, _, err = run(tenure, "plan", folder / "rich.json")
-    if status != 2 or "'colocations' are not supported" not in err:
-        sys.exit(f"rich.json: status {status}: {err}")
-    for path in sorted(folder.glob("*solution.json")):
-        status, _, err = run(tenure, "verify", folder / "rp.json", "--plan", path)
-        if status != 2 or "a solution, without its problem" not in err:
-            sys.exit(f"{path.name}: status {status}: {err}")
+def check_dsa_plan(tenure, problem, rules, objective, fingerprint):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "plan.solution.json"
+        status, out, err = run(tenure, "plan", problem, "--objective", objective, "-o", path, "--json")
+        check(problem.name, f"status of {objective} {err}", status, 0)
+        told, solution = json.loads(out), json.loads(path.read_text())
+        at = {p["buffer"]: (p["pool"], p["offset"]) for p in solution["placements"]}
+        check(problem.name, "fingerprint", solution["problem_fingerprint"], fingerprint)
+        check(problem.name, "violations", rules.violations(at), set())
+        check(problem.name, "cost", rules.cost(at), told["reuse_cost"])
+        check(problem.name, "peak", rules.peak(at), told["peak"])
+        verified = json.loads(run(tenure, "verify", problem, "--plan", path, "--json")[1])
+        check(problem.name, "cost by verify", verified["reuse_cost"], told["reuse_cost"])
 
 
 def check_hostile(tenure, folder):

@@ -49,9 +49,13 @@ static bool is_valid(const case_of *all, const uint64_t *offsets) {
     return true;
 }
 
-static const unsigned kinds[] = {
-    0, KIT_ALIGNMENTS, KIT_PIECES, KIT_TIES, KIT_PINS | KIT_PINS_MEET, KIT_BANKS,
-    KIT_PINS | KIT_PIECES | KIT_ALIGNMENTS | KIT_BANKS | KIT_TIES};
+static const unsigned kinds[] = {0,
+                                 KIT_ALIGNMENTS,
+                                 KIT_PIECES,
+                                 KIT_TIES,
+                                 KIT_PINS | KIT_PINS_MEET,
+                                 KIT_BANKS,
+                                 KIT_PINS | KIT_PIECES | KIT_ALIGNMENTS | KIT_BANKS | KIT_TIES};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 static void planners_obey_exclusions(void **state) {
@@ -77,8 +81,9 @@ static void planners_obey_exclusions(void **state) {
             assert_true(is_valid(&all, layout.offset));
             for (tn_body_id a = 0; a < layout.body_count; a++)
                 for (tn_body_id b = 0; b < a; b++)
-                    shared += !clash(&all, layout.offset, a, b) &&
-                              kit_bodies_meet(all.problem, a, layout.offset[a], b, layout.offset[b]);
+                    shared +=
+                        !clash(&all, layout.offset, a, b) &&
+                        kit_bodies_meet(all.problem, a, layout.offset[a], b, layout.offset[b]);
             tn_layout_release(&layout);
         }
         tn_problem_destroy(all.problem);
@@ -184,8 +189,8 @@ static void csv_keeps_exclusions(void **state) {
         tn_problem *problem, *again;
         tn__text written;
         uint32_t count;
-        assert_ok(tn_problem_load_memory("p.csv", text, sizeof text - 1, NULL, &problem, NULL,
-                                         &failure));
+        assert_ok(
+            tn_problem_load_memory("p.csv", text, sizeof text - 1, NULL, &problem, NULL, &failure));
         tn__text_init(&written, NULL);
         assert_ok(tn__csv_render(problem, NULL, &written, &failure));
         assert_ok(tn_problem_load_memory("q.csv", written.data, written.size, NULL, &again, NULL,
@@ -211,15 +216,16 @@ static void csv_keeps_exclusions(void **state) {
     "{\"id\": " #id ", \"size\": 8, \"alignment\": 1, \"allowed_pools\": [3], "                    \
     "\"live_intervals\": [{\"lower\": " #lower ", \"upper\": " #upper "}]}"
 #define PROBLEM(constraints)                                                                       \
-    "{\"schema_version\": 1, \"profile\": \"pypto_research_v1\", \"instance\": \"i\", "             \
-    "\"problem\": {\"pools\": [{\"id\": 3, \"name\": \"p\", \"capacity\": 32}], \"buffers\": ["       \
-    BUFFER(10, 0, 4) "," BUFFER(20, 0, 4) "," BUFFER(30, 0, 4) "," BUFFER(40, 6, 8)                \
-    "], \"constraints\": {" constraints "}}}"
+    "{\"schema_version\": 1, \"profile\": \"pypto_research_v1\", \"instance\": \"i\", "            \
+    "\"problem\": {\"pools\": [{\"id\": 3, \"name\": \"p\", \"capacity\": 32}], \"buffers\": "     \
+    "[" BUFFER(10, 0, 4) "," BUFFER(20, 0, 4) "," BUFFER(30, 0, 4) "," BUFFER(                     \
+        40, 6, 8) "], \"constraints\": {" constraints "}}}"
 #define SOLUTION(fingerprint, a, b, c, d)                                                          \
-    "{\"schema_version\": 1, \"profile\": \"pypto_research_v1\", \"instance\": \"i\", "             \
-    "\"metadata\": {}, \"problem_fingerprint\": \"" fingerprint "\", \"placements\": ["               \
-    "{\"buffer\": 10, \"pool\": 3, \"offset\": " #a "}, {\"buffer\": 20, \"pool\": 3, \"offset\": " \
-    #b "}, {\"buffer\": 30, \"pool\": 3, \"offset\": " #c "}, {\"buffer\": 40, \"pool\": 3, "        \
+    "{\"schema_version\": 1, \"profile\": \"pypto_research_v1\", \"instance\": \"i\", "            \
+    "\"metadata\": {}, \"problem_fingerprint\": \"" fingerprint "\", \"placements\": ["            \
+    "{\"buffer\": 10, \"pool\": 3, \"offset\": " #a                                                \
+    "}, {\"buffer\": 20, \"pool\": 3, \"offset\": " #b                                             \
+    "}, {\"buffer\": 30, \"pool\": 3, \"offset\": " #c "}, {\"buffer\": 40, \"pool\": 3, "         \
     "\"offset\": " #d "}]}"
 
 static tn_problem *load(const char *text, tn_status expected) {

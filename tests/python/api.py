@@ -120,6 +120,31 @@ class Plans(unittest.TestCase):
         self.assertEqual(len(list(problem)), 5)
         self.assertGreaterEqual(problem.naive, layout.peak)
 
+    def test_exclusions(self):
+        problem = tenure.Problem()
+        for _ in range(3):
+            problem.add(8, 0, 4)
+        problem.add_exclusion(0, 1)
+        layout = problem.plan()
+        self.assertEqual((layout.peak, layout.offsets[0]), (16, layout.offsets[1]))
+        tenure.verify(problem, layout)
+        with self.assertRaises(tenure.Error) as refused:
+            tenure.verify(problem, [0, 0, 4])
+        self.assertEqual(refused.exception.conflict.reason, "overlap")
+        problem.keep_apart(0, 1)
+        with self.assertRaises(tenure.Error) as refused:
+            tenure.verify(problem, [0, 0, 8])
+        self.assertEqual(refused.exception.conflict.reason, "apart")
+
+    def test_solutions_of_dsa_solver(self):
+        folder = source / "examples" / "problems"
+        problem = tenure.Problem.load(folder / "branches.json")
+        layout = tenure.Layout.load(problem, folder / "branches.solution.json")
+        tenure.verify(problem, layout)
+        self.assertEqual(layout.peak, 4096)
+        with self.assertRaises(tenure.Error):
+            tenure.Layout.load(tenure.Problem(), folder / "branches.solution.json")
+
     def test_capacity(self):
         arrays = ([600, 500, 700], [0, 1, 3], [3, 4, 6])
         self.assertEqual(tenure.plan(*arrays, capacity="1200B").peak, 1200)

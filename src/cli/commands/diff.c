@@ -135,8 +135,9 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
                                               tn_foreign_recognises(arguments->paths[1]));
         if (arguments->problem_path != NULL && !cli_plan_file_is_solution(arguments->paths[0]) &&
             !cli_plan_file_is_solution(arguments->paths[1]))
-            cli_misuse(state, "--problem has no effect: no input is a solution of dsa-solver; remove "
-                              "the option");
+            cli_misuse(state,
+                       "--problem has no effect: no input is a solution of dsa-solver; remove "
+                       "the option");
         cli_condition_set(CLI_IF_MODEL,
                           cli_input_is_model(&(cli_input){.path = arguments->paths[0]}) ||
                               cli_input_is_model(&(cli_input){.path = arguments->paths[1]}));
@@ -165,8 +166,8 @@ static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error 
                                      : cli_input_load_layout(input, &arguments->options, error);
 }
 
-/* Returns the problem of an input that is a solution of dsa-solver: that of --problem, else the other
- * input, unless that is a solution, too. NULL: the input is not a solution. */
+/* Returns the problem of an input that is a solution of dsa-solver: that of --problem, else the
+ * other input. NULL: the input is not a solution. Two solutions without --problem are misuse. */
 static const char *diff_problem(const diff_arguments *arguments, uint32_t which) {
     const char *other = arguments->paths[!which];
     if (!cli_plan_file_is_solution(arguments->paths[which])) return NULL;

@@ -436,8 +436,8 @@ static void plan_note_pins(const cli_input *input) {
     for (tn_body_id id = 0; id < count; id++)
         pins += (tn_problem_body(input->own, id)->flags & TN_BODY_PINNED) != 0;
     if (pins == 0) return;
-    snprintf(text, sizeof text, "%u of %u buffers are pinned by their %s", pins, count,
-             tn__has_suffix(input->path, ".json") ? "\"pinned\": true" : "offset column");
+    snprintf(text, sizeof text, "%u of %u buffers are pinned by %s", pins, count,
+             tn__has_suffix(input->path, ".json") ? "the file" : "their offset column");
     cli_note(text);
 }
 

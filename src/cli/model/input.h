@@ -98,7 +98,7 @@ typedef struct cli_input {
     const char *processor; /* name of the processor for `tenure arena`, or NULL */
     /* the problem of an input that is a solution of dsa-solver, or NULL */
     const char *problem_path;
-    uint64_t alignment;    /* alignment of buffers in bytes; 0: the default */
+    uint64_t alignment; /* alignment of buffers in bytes; 0: the default */
     bool wants_csv; /* true: the plan will be written as CSV, which cannot describe every problem */
     /* true: after the input is read, Ctrl-C stops searches (cli_interrupt_ends_work) */
     bool ends_work;

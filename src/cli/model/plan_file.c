@@ -550,8 +550,8 @@ bool cli_plan_file_is_solution(const char *path) {
     if (!tn__has_suffix(path, ".json") || tn__file_map(path, &bytes, &unused) != TN_OK)
         return false;
     json_t *root = tn__json_parse(bytes.bytes, bytes.size, &why, &status);
-    bool is = json_object_get(root, "schema_version") != NULL &&
-              json_object_get(root, "problem") == NULL;
+    bool is =
+        json_object_get(root, "schema_version") != NULL && json_object_get(root, "problem") == NULL;
     tn__file_unmap(&bytes);
     json_decref(root);
     return is;

@@ -580,8 +580,8 @@ static tn_status rows_load_solution(cli_verify *arguments) {
     tn_layout layout;
     TN_TRY(cli_input_load(&arguments->input, arguments->error));
     TN_TRY(rows_make_room(arguments));
-    TN_TRY(tn_layout_load(arguments->input.problem, arguments->plan_path, &layout,
-                          arguments->error));
+    TN_TRY(
+        tn_layout_load(arguments->input.problem, arguments->plan_path, &layout, arguments->error));
     for (tn_body_id id = 0; id < arguments->body_count; id++) {
         arguments->offsets[id] = layout.offset[id];
         arguments->banks[id] = layout.bank[id];

@@ -368,12 +368,13 @@ static tn_status plan_prove(tn__call *call) {
 }
 
 static tn_status plan_refuse_choice(const tn_problem *problem, tn_error *error) {
-    bool pairs = tn__keeps_apart(problem) || problem->reuse_cost_count > 0 ||
-                 problem->exclusion_count > 0;
+    bool pairs =
+        tn__keeps_apart(problem) || problem->reuse_cost_count > 0 || problem->exclusion_count > 0;
     if (!pairs || !tn__has_choice(problem)) return TN_OK;
-    TN_FAIL(error, TN_E_UNSUPPORTED,
-            "bodies that choose their bank cannot be planned together with separations, exclusions, "
-            "reserved ranges or reuse costs; give each body its bank");
+    TN_FAIL(
+        error, TN_E_UNSUPPORTED,
+        "bodies that choose their bank cannot be planned together with separations, exclusions, "
+        "reserved ranges or reuse costs; give each body its bank");
 }
 
 /* Refuses the objectives waits and time if there is more than one bank or no events, because they

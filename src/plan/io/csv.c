@@ -114,9 +114,9 @@ typedef struct csv_reader {
 } csv_reader;
 
 static tn_status csv_fail(csv_reader *reader, csv_column column, const char *what) {
-    static const char *const titles[] = {"id",      "lower",  "upper",  "size",    "alignment",
-                                         "hint",    "gaps",   "offset", "bank",    "any_bank",
-                                         "traffic", "leader", "delta",  "begins",  "ends",
+    static const char *const titles[] = {"id",      "lower",  "upper",  "size",     "alignment",
+                                         "hint",    "gaps",   "offset", "bank",     "any_bank",
+                                         "traffic", "leader", "delta",  "begins",   "ends",
                                          "pinned",  "apart",  "costs",  "excludes", "reserved"};
     tn_error *error = reader->reading->error;
     csv_text field = reader->rows.fields[reader->field_of[column]];

@@ -54,7 +54,7 @@ typedef struct dsa_reader {
     tn__reading *reading;
     tn__dsa_ids pools, buffers;
     int64_t *pool_ids, *buffer_ids; /* in the problem's arena */
-    dsa_buffer *rows; /* [row_count] */
+    dsa_buffer *rows;               /* [row_count] */
     uint32_t row_count;
     int64_t first, last; /* the first and the last step of all buffers */
     /* [pair_count] exclusions that hold for two buffers, lower number first, as sort keys */
@@ -98,7 +98,8 @@ static tn_status dsa_reserved(dsa_reader *reader, const json_t *pool, tn_bank_id
     for (size_t i = 0; i < json_array_size(ranges); i++) {
         int64_t begin, end;
         const json_t *range = json_array_get(ranges, i);
-        if (!tn__dsa_integer(range, "begin", 0, &begin) || !tn__dsa_integer(range, "end", begin, &end))
+        if (!tn__dsa_integer(range, "begin", 0, &begin) ||
+            !tn__dsa_integer(range, "end", begin, &end))
             DSA_FAIL(reader, "pools[%u]: reserved_ranges[%zu] has no 'begin' and 'end' in order",
                      bank, i);
         TN_TRY(tn_problem_reserve(reader->reading->problem, bank, (uint64_t)begin, (uint64_t)end,
@@ -175,8 +176,7 @@ static tn_status dsa_pin(dsa_reader *reader, const json_t *pin) {
     int64_t id, pool, offset;
     tn_body_id number;
     const json_t *exclusive = json_object_get(pin, "exclusive_for_all_time");
-    const char *unknown =
-        tn__dsa_unknown(pin, "buffer pool offset exclusive_for_all_time ", false);
+    const char *unknown = tn__dsa_unknown(pin, "buffer pool offset exclusive_for_all_time ", false);
     if (unknown != NULL) DSA_FAIL(reader, "the member '%.60s' is unknown", unknown);
     if (!tn__dsa_integer(pin, "buffer", INT64_MIN, &id) ||
         !tn__dsa_integer(pin, "pool", INT64_MIN, &pool) ||
@@ -246,8 +246,8 @@ static tn_status dsa_interval(dsa_reader *reader, const json_t *buffer, size_t i
     const json_t *interval = json_array_get(json_object_get(buffer, "live_intervals"), which);
     if (!tn__dsa_integer(interval, "lower", INT64_MIN, lower) ||
         !tn__dsa_integer(interval, "upper", INT64_MIN, upper) || *lower >= *upper)
-        DSA_FAIL(reader, "buffers[%zu]: live_intervals[%zu] has no 'lower' below its 'upper'", index,
-                 which);
+        DSA_FAIL(reader, "buffers[%zu]: live_intervals[%zu] has no 'lower' below its 'upper'",
+                 index, which);
     return TN_OK;
 }
 
@@ -273,8 +273,7 @@ static tn_status dsa_note(dsa_reader *reader, const json_t *buffer, uint32_t ind
         if (lower < reader->first) reader->first = lower;
         if (upper > reader->last) reader->last = upper;
     }
-    reader->rows[index] =
-        (dsa_buffer){.size = (uint64_t)size, .leader = index, .next = DSA_NONE};
+    reader->rows[index] = (dsa_buffer){.size = (uint64_t)size, .leader = index, .next = DSA_NONE};
     return TN_OK;
 }
 
@@ -354,14 +353,12 @@ static tn_status dsa_buffers(dsa_reader *reader, const json_t *problem) {
     if (!json_is_array(buffers)) DSA_FAIL(reader, "'buffers' is not an array");
     if (count >= DSA_NONE) DSA_FAIL(reader, "'buffers' has more than 2^32 - 2 buffers");
     TN_TRY(dsa_ids_init(reader, &reader->buffers, count, &reader->buffer_ids));
-    reader->rows =
-        tn__alloc_array(&reader->reading->problem->context, count, sizeof *reader->rows);
+    reader->rows = tn__alloc_array(&reader->reading->problem->context, count, sizeof *reader->rows);
     if (reader->rows == NULL) return tn__no_memory(reader->reading->error, "buffers");
     reader->row_count = (uint32_t)count;
     reader->first = INT64_MAX;
     reader->last = INT64_MIN;
-    for (uint32_t i = 0; i < count; i++)
-        TN_TRY(dsa_note(reader, json_array_get(buffers, i), i));
+    for (uint32_t i = 0; i < count; i++) TN_TRY(dsa_note(reader, json_array_get(buffers, i), i));
     TN_TRY(dsa_each(reader, constraints, "colocations", dsa_colocation));
     TN_TRY(dsa_each(reader, constraints, "pinned_allocations", dsa_pin));
     dsa_classes(reader);
@@ -464,7 +461,8 @@ static tn_status dsa_separation(dsa_reader *reader, const json_t *pair) {
     tn_body_id ends[2];
     TN_TRY(dsa_ends(reader, pair, ends));
     if (ends[0] == ends[1])
-        DSA_FAIL(reader, "buffer %" PRId64 " is separated from itself", reader->buffer_ids[ends[0]]);
+        DSA_FAIL(reader, "buffer %" PRId64 " is separated from itself",
+                 reader->buffer_ids[ends[0]]);
     return tn_problem_keep_apart(reader->reading->problem, ends[0], ends[1],
                                  reader->reading->error);
 }
@@ -476,7 +474,8 @@ static tn_status dsa_penalty(dsa_reader *reader, const json_t *pair) {
     if (!tn__dsa_integer(pair, "cost", 0, &cost))
         DSA_FAIL(reader, "'cost' is not an integer from 0 to 2^63 - 1");
     if (ends[0] == ends[1]) /* a pair of one class never pays */
-        DSA_FAIL(reader, "buffer %" PRId64 " forms a pair with itself", reader->buffer_ids[ends[0]]);
+        DSA_FAIL(reader, "buffer %" PRId64 " forms a pair with itself",
+                 reader->buffer_ids[ends[0]]);
     return tn_problem_add_reuse_cost(reader->reading->problem, ends[0], ends[1], (uint64_t)cost,
                                      reader->reading->error);
 }
@@ -526,7 +525,8 @@ static tn_status dsa_problem(dsa_reader *reader, json_t *root) {
         DSA_FAIL(reader, "its \"schema_version\" is not an integer");
     if (version != 1)
         TN_FAIL(reader->reading->error, TN_E_UNSUPPORTED,
-                "its \"schema_version\" is %" PRId64 "; this version reads dsa-problem-v1", version);
+                "its \"schema_version\" is %" PRId64 "; this version reads dsa-problem-v1",
+                version);
     if (problem == NULL && json_object_get(root, "placements") != NULL)
         DSA_FAIL(reader, "it is a solution of dsa-solver, without its problem; pass the problem, "
                          "and the solution as its plan");

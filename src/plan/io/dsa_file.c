@@ -154,8 +154,7 @@ static bool dsa_put_value(uint64_t *hash, const json_t *value, uint32_t depth) {
 
 bool tn__dsa_fingerprint(json_t *root, uint64_t *fingerprint) {
     json_t *problem = json_object_get(root, "problem"), *separation;
-    json_t *separations =
-        json_object_get(json_object_get(problem, "constraints"), "separations");
+    json_t *separations = json_object_get(json_object_get(problem, "constraints"), "separations");
     size_t index;
     if (json_object_get(root, "metadata") == NULL &&
         json_object_set_new(root, "metadata", json_object()) != 0)

@@ -6,8 +6,9 @@
  *      "placements": [{"buffer": 0, "pool": 0, "offset": 8}]}
  *
  * Profile, instance and fingerprint must be those of the problem; what the problem file does not
- * state is not compared. A solution that can be read but does not place exactly the buffers of the problem, or names a pool
- * that does not exist, is not valid (E_CONFLICT). The verifier checks everything else.
+ * state is not compared. A solution that can be read but does not place exactly the buffers of the
+ * problem, or names a pool that does not exist, is not valid (E_CONFLICT). The verifier checks
+ * everything else.
  *
  * Cost: O(bytes) expected time (ids are hashed).
  * Source: tonibohnlein/dsa-solver, schemas/dsa-solution-v1.schema.json (facts, no code).
@@ -32,8 +33,8 @@ typedef struct solution_reader {
 
 #define SOLUTION_FAIL(reader, ...) TN_FAIL((reader)->error, TN_E_INVALID, __VA_ARGS__)
 
-/* Refuses a solution whose member is not that of the problem. `expected` is NULL if the problem file
- * does not state the member. */
+/* Refuses a solution whose member is not that of the problem. `expected` is NULL if the problem
+ * file does not state the member. */
 static tn_status solution_same(const solution_reader *reader, const char *member,
                                const char *expected) {
     const char *given = json_string_value(json_object_get(reader->root, member));
@@ -53,7 +54,8 @@ static tn_status solution_head(const solution_reader *reader) {
         SOLUTION_FAIL(reader, "its \"schema_version\" is not an integer");
     if (version != 1)
         TN_FAIL(reader->error, TN_E_UNSUPPORTED,
-                "its \"schema_version\" is %" PRId64 "; this version reads dsa-solution-v1", version);
+                "its \"schema_version\" is %" PRId64 "; this version reads dsa-solution-v1",
+                version);
     const char *unknown = tn__dsa_unknown(
         root, "schema_version profile instance problem_fingerprint metadata placements ", false);
     if (unknown != NULL) SOLUTION_FAIL(reader, "the member '%.60s' is unknown", unknown);
@@ -61,9 +63,10 @@ static tn_status solution_head(const solution_reader *reader) {
     if (!json_is_array(json_object_get(root, "placements")))
         SOLUTION_FAIL(reader, "'placements' is not an array");
     if (file == NULL)
-        TN_FAIL(reader->error, TN_E_UNSUPPORTED,
-                "it is a solution of dsa-solver, which needs its own problem (dsa-problem-v1); pass "
-                "the plan as .csv or .json");
+        TN_FAIL(
+            reader->error, TN_E_UNSUPPORTED,
+            "it is a solution of dsa-solver, which needs its own problem (dsa-problem-v1); pass "
+            "the plan as .csv or .json");
     TN_TRY(solution_same(reader, "profile", file->profile));
     TN_TRY(solution_same(reader, "instance", file->instance));
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, file->fingerprint);
@@ -86,8 +89,8 @@ static tn_status solution_placement(solution_reader *reader, const json_t *place
     if (reader->placed[id]) SOLUTION_FAIL(reader, "buffer %" PRId64 " is placed twice", buffer);
     if (bank == UINT32_MAX)
         TN_FAIL(reader->error, TN_E_CONFLICT,
-                "buffer %" PRId64 " is in pool %" PRId64 ", which the problem does not have", buffer,
-                pool);
+                "buffer %" PRId64 " is in pool %" PRId64 ", which the problem does not have",
+                buffer, pool);
     reader->placed[id] = true;
     reader->offsets[id] = (uint64_t)offset;
     reader->banks[id] = bank;

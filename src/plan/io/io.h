@@ -17,9 +17,9 @@ tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn_
  * errors of tn__csv_render. */
 tn_status tn__csv_can(const tn_problem *problem, tn_error *error);
 
-/* Writes the placements of a layout as a dsa-solution-v1, with the ids of the buffers and pools of the
- * file that was read, its profile, instance and fingerprint. For other problems, these members are
- * left out, and the numbers of buffers and banks are written. The file is replaced atomically. */
+/* Writes the placements of a layout as a dsa-solution-v1, with the ids, the profile, the instance
+ * and the fingerprint of the problem file that was read. For other problems, these members are left
+ * out, and the numbers of buffers and banks are written. The file is replaced atomically. */
 tn_status tn__problem_save_dsa(const tn_problem *problem, const tn_layout *layout, const char *path,
                                tn_error *error);
 /* Appends to `text` the solution that tn__problem_save_dsa writes. */

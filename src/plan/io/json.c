@@ -121,7 +121,7 @@ static tn_status json_pairs(tn__reading *reading, const json_t *root, const char
                     costs ? "an [i, j, cost]" : "an [i, j]", (long long)count);
         tn_body_id a = (tn_body_id)pair[0], b = (tn_body_id)pair[1];
         tn_status status =
-            costs ? tn_problem_add_reuse_cost(reading->problem, a, b, (uint64_t)pair[2], error)
+            costs      ? tn_problem_add_reuse_cost(reading->problem, a, b, (uint64_t)pair[2], error)
             : excludes ? tn_problem_add_exclusion(reading->problem, a, b, error)
                        : tn_problem_keep_apart(reading->problem, a, b, error);
         if (status != TN_OK)

@@ -1,5 +1,5 @@
-/* load.c - loads problems from files, with the reader that the file's suffix determines, and solutions
- * for them. */
+/* load.c - loads problems from files, with the reader that the file's suffix determines, and
+ * solutions for problems. */
 #include "plan/io/io.h"
 #include "plan/problem/problem.h"
 
@@ -95,8 +95,7 @@ tn_status tn_layout_load(const tn_problem *problem, const char *path, tn_layout 
                          tn_error *error) {
     tn__file file;
     TN_TRY(tn__file_map_text(path, problem->context.read_limit, &file, error));
-    tn_status status =
-        tn_layout_load_memory(problem, path, file.bytes, file.size, layout, error);
+    tn_status status = tn_layout_load_memory(problem, path, file.bytes, file.size, layout, error);
     tn__file_unmap(&file);
     return status;
 }

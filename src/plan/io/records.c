@@ -28,9 +28,9 @@ static const struct {
     {"upper", RECORDS_UPPER},  {"end", RECORDS_UPPER},
     {"size", RECORDS_SIZE},    {"alignment", RECORDS_ALIGNMENT},
 };
-static const char *const records_refused[] = {"gaps",     "offset", "pinned", "bank",
-                                              "any_bank", "leader", "delta",  "begins",
-                                              "ends",     "apart",  "costs",  "excludes", "reserved"};
+static const char *const records_refused[] = {"gaps",   "offset",   "pinned",  "bank", "any_bank",
+                                              "leader", "delta",    "begins",  "ends", "apart",
+                                              "costs",  "excludes", "reserved"};
 
 typedef tn__csv_field records_text;
 

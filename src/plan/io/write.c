@@ -224,8 +224,8 @@ static bool write_lists_make(write_lists *lists, const tn_problem *problem) {
 }
 
 /* Writes a cell that lists pairs of a buffer; `which` is one of WRITE_APART, ... */
-static tn_status write_put_pairs(tn__text *text, const write_lists *lists, tn_body_id id,
-                                 int which, const tn__names *names, tn_error *error) {
+static tn_status write_put_pairs(tn__text *text, const write_lists *lists, tn_body_id id, int which,
+                                 const tn__names *names, tn_error *error) {
     const tn_problem *problem = lists->problem;
     const uint32_t *begin = lists->begin[which];
     tn__text cell;
@@ -389,8 +389,7 @@ void tn__dsa_render(const tn_problem *problem, const tn_layout *layout, tn__text
     if (file != NULL) {
         write_put_member(text, "profile", file->profile);
         write_put_member(text, "instance", file->instance);
-        tn__text_printf(text, "\"problem_fingerprint\":\"%016" PRIx64 "\",\n",
-                        file->fingerprint);
+        tn__text_printf(text, "\"problem_fingerprint\":\"%016" PRIx64 "\",\n", file->fingerprint);
         tn__text_put(text, "\"metadata\":{\"solver\":\"tenure\"},\n");
     }
     tn__text_put(text, "\"placements\":[");

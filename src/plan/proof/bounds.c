@@ -112,8 +112,6 @@ static bool bounds_cut(const tn__wholes *wholes, tn_bank_id bank, size_t id, tn_
         const tn_body *body = tn__whole_in(wholes, other, bank);
         if (body == NULL || body->size < size || (body->size == size && other > id)) continue;
         if (body->last <= piece->first || piece->last <= body->first) continue;
-        /* the lengths before and after the other's live range; negative ones wrap, so the order of
-         * the times is checked first */
         bool before = piece->first < body->first, after = body->last < piece->last;
         uint64_t head = before ? (uint64_t)body->first - (uint64_t)piece->first : 0;
         uint64_t tail = after ? (uint64_t)piece->last - (uint64_t)body->last : 0;

@@ -174,11 +174,11 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
     bool chooses = (body->flags & TN_BODY_ANY_BANK) != 0;
     if (bank >= problem->bank_count || (!chooses && bank != body->bank)) {
         tn__verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_BANK,
-                                              .a = id,
-                                              .b = id,
-                                              .step = body->first,
-                                              .lo = bank,
-                                              .hi = chooses ? 0 : body->bank});
+                                                  .a = id,
+                                                  .b = id,
+                                                  .step = body->first,
+                                                  .lo = bank,
+                                                  .hi = chooses ? 0 : body->bank});
         return;
     }
     uint64_t offset = layout->offset[id], capacity = problem->banks[bank].capacity;
@@ -227,11 +227,11 @@ static void verify_separations(const tn_problem *problem, const tn_layout *layou
         int64_t of_a = problem->bodies[a].first, of_b = problem->bodies[b].first;
         if (lo >= hi) continue;
         tn__verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_APART,
-                                              .a = a,
-                                              .b = b,
-                                              .step = of_a > of_b ? of_a : of_b,
-                                              .lo = lo,
-                                              .hi = hi});
+                                                  .a = a,
+                                                  .b = b,
+                                                  .step = of_a > of_b ? of_a : of_b,
+                                                  .lo = lo,
+                                                  .hi = hi});
     }
 }
 
@@ -689,8 +689,8 @@ static tn_status verify_time(const tn__wholes *wholes, verify_pieces *pieces, tn
     const tn_context *context = &wholes->problem->context;
     bool fits = verify_sort_time(context, pieces);
     if (fits && wholes->exclusions.begin != NULL)
-        fits = tn__verify_excluding(context, pieces->items, pieces->count, &wholes->exclusions,
-                                    found);
+        fits =
+            tn__verify_excluding(context, pieces->items, pieces->count, &wholes->exclusions, found);
     else
         fits = fits && verify_sweep(context, pieces->items, pieces->count, found);
     return fits ? TN_OK : tn__no_memory(error, "the verifier");

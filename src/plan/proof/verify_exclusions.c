@@ -59,17 +59,16 @@ static void excluding_compare(excluding *state, const tn__verify_piece *piece, t
             excluding_set(state, at, 0);
             continue;
         }
-        if (other->body == piece->body ||
-            tn__excluded(state->exclusions, other->body, piece->body))
+        if (other->body == piece->body || tn__excluded(state->exclusions, other->body, piece->body))
             continue;
         bool swap = other->body > piece->body;
-        tn__verify_consider(
-            found, &(tn_conflict){.reason = TN_CONFLICT_OVERLAP,
-                                  .a = swap ? piece->body : other->body,
-                                  .b = swap ? other->body : piece->body,
-                                  .step = piece->first,
-                                  .lo = piece->lo > other->lo ? piece->lo : other->lo,
-                                  .hi = piece->hi < other->hi ? piece->hi : other->hi});
+        tn__verify_consider(found,
+                            &(tn_conflict){.reason = TN_CONFLICT_OVERLAP,
+                                           .a = swap ? piece->body : other->body,
+                                           .b = swap ? other->body : piece->body,
+                                           .step = piece->first,
+                                           .lo = piece->lo > other->lo ? piece->lo : other->lo,
+                                           .hi = piece->hi < other->hi ? piece->hi : other->hi});
     }
 }
 
