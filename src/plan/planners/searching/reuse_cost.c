@@ -251,10 +251,10 @@ static tn_status reuse_list_blocks(reuse *state, size_t most, bool *possible) {
         }
         for (uint32_t k = 0; k < ranges; k++) {
             uint64_t last = p->reserved[k].last, end = (uint64_t)state->capacity;
-            state->blocks[at++] = (reuse_block){
-                .other = state->count,
-                .below = (int64_t)state->bodies[i].size - (int64_t)p->reserved[k].first,
-                .above = (int64_t)(last < end ? last : end)};
+            state->blocks[at++] = (reuse_block){.other = state->count,
+                                                .below = (int64_t)state->bodies[i].size -
+                                                         (int64_t)p->reserved[k].first,
+                                                .above = (int64_t)(last < end ? last : end)};
         }
         state->block_begin[i + 1] = at;
     }
