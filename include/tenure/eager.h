@@ -383,7 +383,8 @@ typedef struct tn_eager_optimizer_options {
     TN_INIT(tn_eager_optimizer_options, TN_SET(struct_size, sizeof(tn_eager_optimizer_options)))
 
 /* Creates an optimizer of some parameters. Its state is put into the arena as zeros.
- * Errors: E_INVALID (handles; a tensor that is not a parameter), those of tn_eager_put. */
+ * Errors: E_INVALID (handles; a tensor that is not a parameter, or that is given twice; a number
+ * outside of its range), those of tn_eager_put. */
 TN_API TN_CHECKED tn_status tn_eager_optimizer_create(tn_eager *eager,
                                                       const tn_eager_optimizer_options *options,
                                                       const tn_handle *parameters, uint32_t count,
@@ -393,7 +394,8 @@ TN_API TN_CHECKED tn_status tn_eager_optimizer_create(tn_eager *eager,
 TN_API void tn_eager_optimizer_destroy(tn_eager_optimizer *optimizer);
 /* Updates every parameter in place by its gradient; TN_HANDLE_NONE leaves a parameter unchanged.
  * Each gradient is deleted after its use, and gradients[i] becomes TN_HANDLE_NONE, even if a later
- * update fails. */
+ * update fails. Errors: E_INVALID (a handle; a learning rate that is not finite), those of
+ * tn_eager_apply. */
 TN_API TN_CHECKED tn_status tn_eager_optimizer_step(tn_eager_optimizer *optimizer,
                                                     tn_handle *gradients, double learning_rate,
                                                     tn_error *error);

@@ -69,7 +69,7 @@ extern "C" {
     X(E_CONFLICT,    1, "the plan is not valid: two buffers meet, or one is out of place")     \
     X(E_EXHAUSTED,   1, "an allocation does not fit in its pool")                              \
     X(E_INVALID,     2, "the argument or the input is not valid")                              \
-    X(E_UNKNOWN,     2, "no such name; `tenure list` shows what there is")                     \
+    X(E_UNKNOWN,     2, "there is nothing of that name")                                       \
     X(E_UNSUPPORTED, 2, "this build or this planner cannot do that")                           \
     X(E_IO,          2, "a file or a device cannot be read or written")                                    \
     X(E_STOPPED,     3, "stopped by a limit before there was any answer")                      \

@@ -533,7 +533,8 @@ TN_API void tn_training_release(tn_training *training);
  * A file is either the old checkpoint or the complete new one, even if its writer is killed. A hash
  * detects damage. The format:
  *
- *     "TENURECK" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
+ *     "TENURECK" | version u32 | count u32 | first 56 bytes of tn_checkpoint_run |
+ *     hash of all else u64 | rest of tn_checkpoint_run (version 4; absent in version 3)
  *     for each tensor: length of its name u32, name, 0 u8, role u32, element type u32, rank u32,
  *                      extents i64[rank], bytes u64, data
  *
@@ -543,11 +544,11 @@ TN_API void tn_training_release(tn_training *training);
  * checkpoint, stop the run and copy all files, or resume it on one rank, which writes a single
  * file. The formats of main file and shard file:
  *
- *     "TENURESS" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
+ *     "TENURESS" | version u32 ... rest of tn_checkpoint_run, as above
  *     for each shard: length of its name u32, name ("run.ck.7.0-of-2"), 0 u8, its bytes u64, its
  *                     hash u64
  *
- *     "TENURESH" | version u32 | count u32 | tn_checkpoint_run | hash of all else u64
+ *     "TENURESH" | version u32 ... rest of tn_checkpoint_run, as above
  *     for each section: number of the tensor u32; its name ... bytes, as above; start of the
  *                       section in the tensor's data u64, bytes u64, data
  *
@@ -556,8 +557,9 @@ TN_API void tn_training_release(tn_training *training);
  * Threads: any number of threads may read an open checkpoint.
  */
 
-/* The settings of a training run. All of them except `step` must have equal values when the run is
- * resumed. */
+/* The settings that decide what the numbers of a training run are. All of them except `step` must
+ * have equal values when the run is resumed. The number of steps and the course of the learning rate
+ * are not among them: a run may go on for longer, or at another rate. */
 typedef struct tn_checkpoint_run {
     uint64_t step;  /* number of updates that were done */
     uint64_t seed;  /* seed of the order of samples */
@@ -566,6 +568,17 @@ typedef struct tn_checkpoint_run {
     uint64_t samples; /* number of training samples; 0: they do not come from a data set */
     uint32_t optimizer, dtype, loss; /* numbers of tn_optimizer, tn_dtype and tn_loss */
     uint32_t output; /* index of the model's output from which the loss is computed */
+
+    /* The settings below are unknown, and 0, in files of version 3, which lack them. */
+    uint64_t dropout_seed; /* tn_train_options.seed; `seed` if that is 0 */
+    /* 0 if the optimizer has no such number */
+    double momentum, beta1, beta2, epsilon;
+    double weight_decay;
+    double loss_scale; /* factor of the loss in the backward pass; 0: it adapts */
+    double batch_norm_momentum;
+    double prune_share; /* tn_prune_schedule, with its defaults replaced; 0: nothing is pruned */
+    uint64_t prune_begin, prune_end, prune_every;
+    uint64_t nesterov; /* 0 or 1 */
 } tn_checkpoint_run;
 
 typedef enum tn_role {
@@ -822,7 +835,7 @@ typedef struct tn_trainer_options {
  * training, engine  must outlive the trainer
  * options           `train` as in the call that made `training`. Strings are copied
  *
- * Errors: E_INVALID (no steps, no samples, data that do not fit the model, no gradient for any
+ * Errors: E_INVALID (no steps, no samples, a learning rate that is not finite, data that do not fit the model, no gradient for any
  * parameter, two parameters of one name, a pruning with a share outside of [0, 1), that begins
  * after its end, or with a pattern that matches no parameter, a checkpoint that is damaged or of
  * another run), E_UNSUPPORTED (pruning of parameters that ranks divide), E_CONFLICT (samples, steps

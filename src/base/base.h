@@ -271,7 +271,8 @@ void tn__new_file_sweep(const char *path);
 /* Formats a number with commas: 9633792 as "9,633,792". */
 const char *tn__grouped(uint64_t value, char text[TN__GROUPED_MAX]);
 
-/* Whether a text matches a pattern with * and ?, as in a shell. Cost: at worst O(length of the text
+/* Whether a text matches a pattern: * matches any text, ? one character, and every other character
+ * itself. Unlike in a shell, brackets are literal, because names of tensors contain them. Cost: at worst O(length of the text
  * * length of the pattern). */
 bool tn__glob(const char *pattern, const char *text);
 

@@ -121,6 +121,10 @@ typedef struct cli_tone {
     bool json;  /* true if the answer is printed as one JSON object (--json) */
 } cli_tone;
 cli_tone cli_tone_asked(void);
+/* what patterns of names in help texts mean (tn__glob) */
+#define CLI_PATTERN "(* and ?; brackets are literal)"
+/* Returns the name of the running command, such as "plan". */
+const char *cli_command_name(void);
 bool cli_follows_links(void); /* Returns whether --follow-links was given. Valid after cli_parse. */
 /* Copies the options --follow-links and --read-limit into the context. */
 void cli_context_read(tn_context *context);
@@ -228,6 +232,9 @@ const char *cli_shown_path(const char *path);
 /* Whether a path such as "-.csv" can only mean standard input, because nothing is written to
  * standard output as a file. Messages then call it <stdin>. */
 bool cli_standard_is_input(void);
+/* The same for the value of an option that reads a file. Standard input can be given once, in an
+ * option or as an argument. */
+const char *cli_standard_value(struct argp_state *state, const char *option, const char *path);
 /* Unless --overwrite is given, an output file must not be an input file. cli_note_input records an
  * input file and cli_check_folder an output file. cli_check_files compares all recorded files and
  * ends the program with a usage error if two are the same file. */

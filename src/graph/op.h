@@ -233,7 +233,11 @@ enum {
     /* Flags of convolutions and matrix products in any form, and of operators that contain one, for
      * passes that ask which operators are costly. */
     TN_RULE_CONV_LIKE = 1u << 21,
-    TN_RULE_MATMUL_LIKE = 1u << 22
+    TN_RULE_MATMUL_LIKE = 1u << 22,
+
+    /* `fold` and the kernels may differ in the last bits of a floating-point result (Exp): the value
+     * serves the shapes of later operators, and the data is computed by the kernel */
+    TN_RULE_ROUGH = 1u << 23
 };
 
 /* A family of operators: one file ops/<folder>/<name>.c that defines
@@ -312,6 +316,8 @@ double tn__value_at(const tn_value *value, uint32_t index);
 /* Whether the values that tn__value returns for this input are an upper bound, not exact. Only
  * inputs in `monotone` can have bounds. */
 bool tn__value_is_bound(const tn_infer *infer, uint32_t index);
+/* Whether the value of a tensor serves shapes only (TN_RULE_ROUGH). */
+bool tn__value_is_rough(const tn_infer *infer, tn_tensor_id id);
 /* Whether one element of bounded values is exact nevertheless. */
 bool tn__value_is_exact_at(const tn_infer *infer, uint32_t index, uint32_t element);
 /* Returns lower and upper bounds of an input's values; both are equal if the input is exact.

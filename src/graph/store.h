@@ -27,6 +27,9 @@ typedef struct tn__origin {
     /* bounds that inference has found; NULL: everything about the tensor is exact */
     tn__loose *loose;
     bool formal; /* true: the tensor is an input of a block other than block 0 */
+    /* true: the value was found by an operator with TN_RULE_ROUGH, or from such a value; it is
+     * forgotten at the end of inference */
+    bool rough;
 } tn__origin;
 
 typedef struct tn__graph_block {

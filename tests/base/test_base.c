@@ -145,6 +145,9 @@ static void globs_match_as_shells_do(void **state) {
     (void)state;
     assert_true(tn__glob("*", "") && tn__glob("a*b?c", "aXXbYc") && tn__glob("param_*", "param_1"));
     assert_true(tn__glob("*a*b*", "xaybz") && !tn__glob("a*", "b") && !tn__glob("a?", "a"));
+    /* brackets and backslashes are literal: names of tensors contain them */
+    assert_true(tn__glob("x[0]", "x[0]") && !tn__glob("x[0]", "x0") && !tn__glob("[ab]", "a"));
+    assert_true(tn__glob("a\\*", "a\\b") && !tn__glob("a\\*", "a*"));
     assert_false(tn__glob("*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
 }
 

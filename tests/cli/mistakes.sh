@@ -138,6 +138,27 @@ for command in plan fit; do
     other 'this is a pickle, perhaps a memory snapshot of PyTorch' $command "$2/examples/snapshots/out_of_memory.pickle" $words
     other 'this is a log of allocations; `tenure replay` reads it' $command "$2/examples/traces/two_steps.csv" $words
 done
+printf '{"format": "tenure-costs", "version": 1, "operators": []}' >costs.json
+printf 'step,loss,correct\n0,2.5,1\n' >losses.csv
+printf '{"metadata": {}, "weight_map": {"w": "a.safetensors"}}' >index.json
+for command in plan report replay; do
+    other 'this is the configuration of a language model; `tenure estimate` reads it' $command "$2/examples/configs/llama_8b.json"
+    other 'this is a file of operator costs; .*--costs' $command costs.json
+    other 'this is the log of `tenure train`' $command losses.csv
+    other "this is the index of a model's weights; .tenure estimate. reads it" $command index.json
+done
+other 'this is a plan or a problem; `tenure plan`' run mobilenet.json
+wrong 2 'costs.json: this is a file of operator costs' verify five_operators.onnx --plan costs.json
+cp five_operators.onnx five.gguf
+cp five_operators.onnx five.json
+wrong 2 'its name says .gguf, but it is an ONNX model; give it a name that ends in .onnx' plan five.gguf
+wrong 2 'this is an ONNX model; give it a name that ends in .onnx' plan five.json
+wrong 2 "adjacent: .*weight' matches only tensors that are kept between runs, such as the parameter" plan mobilenet_v2.onnx --adjacent '*weight'
+wrong 2 "adjacent: no tensor matches 'x.0.'" plan mobilenet_v2.onnx --adjacent 'x[0]'
+cat mobilenet.json | timeout 1200 $tenure run --weights - - >out 2>err
+judge 2 $? 'standard input is given twice: --weights reads it; name a file' 'tenure run --weights - - <mobilenet.json'
+wrong 2 "output-dir: '-' is not a folder" run five_operators.onnx --output-dir -
+wrong 2 'log: standard output has the table' train five_operators.onnx --data x.npy,y.npy --log -
 other 'this is an ONNX model.*`tenure plan` reads it' report five_operators.onnx
 other 'this is a TensorFlow Lite model.*`tenure plan`' report keywords.tflite
 

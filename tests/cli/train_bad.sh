@@ -119,8 +119,8 @@ for endless in /dev/zero pipe .; do
     expect 2 'not a regular file' timeout 1200 $tenure run cnn.onnx --dim n=1 --weights $endless
 done
 expect 2 'another seed' $good --resume good.ck --seed 4
-expect 2 'another seed' $good --resume good.ck --optimizer sgd
-expect 2 'another model' $good --resume good.ck --freeze 'w'
+expect 2 'another optimizer: adam there, sgd here' $good --resume good.ck --optimizer sgd
+expect 2 "'w', which this run does not train: it is frozen" $good --resume good.ck --freeze 'w'
 expect 2 "another model: this one has no parameter 'kernel'" $lm --data text:book.txt --weights good.ck
 expect 2 'cannot open' $good --weights nothing.ck
 size=$(stat -c %s good.ck)

@@ -256,7 +256,7 @@ def read_npy(path, form):
 def read_checkpoint(path):
     with open(path, "rb") as file:
         data = file.read()
-    at, found = 80, {}
+    at, found = 80 + 13 * 8, {}  # the head, and the settings of version 4
     for _ in range(struct.unpack_from("<I", data, 12)[0]):
         length, = struct.unpack_from("<I", data, at)
         name, at = data[at + 4:at + 4 + length].decode(), at + 5 + length

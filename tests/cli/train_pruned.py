@@ -25,13 +25,14 @@ except ImportError:
     sys.exit(77)
 
 COUNT, WIDE, HIDDEN, CLASSES, RATE, STEPS = 24, 9, 12, 4, 0.05, 20
+SETTINGS = 13 * 8  # bytes of settings after the hash of a checkpoint
 
 
 def read_checkpoint(path):
     """{name: array}: float32, or uint8 for masks."""
     with open(path, "rb") as file:
         data = file.read()
-    at, found = 80, {}
+    at, found = 80 + SETTINGS, {}
     for _ in range(int.from_bytes(data[12:16], "little")):
         length = int.from_bytes(data[at:at + 4], "little")
         name, at = data[at + 4:at + 4 + length].decode(), at + 5 + length
@@ -157,14 +158,23 @@ def main():
                        (["--prune", "0.5", "--freeze", "a", "--prune-weights", "a"], "no trained parameter matches 'a'"),
                        (["--prune-weights", "a"], "--prune-weights needs --prune"),
                        (["--prune", "0.5", "--parallel", "tensor=2", "--ranks-as-threads"], "divided among ranks"),
-                       (["--resume", "whole.ck"], "is of a run that prunes 'a.mask'"),
-                       (["--prune", "0.5", "--prune-weights", "a", "--resume", "whole.ck"], "holds more tensors|prunes 'b.mask'")):
-        more = ["--batch", "6", "--optimizer", "adamw", "--weight-decay", "0.01"] if "--resume" in words else []
+                       # whole.ck is of a run with --prune 0.8:end=15,every=2; both values are named
+                       (["--resume", "whole.ck"], "another share of weights to prune: 0.8 there, 0 here"),
+                       (["--prune", "0.5:end=15,every=2", "--resume", "whole.ck"], "share of weights to prune: 0.8 there, 0.5 here"),
+                       (["--prune", "0.8:begin=1,end=15,every=2", "--resume", "whole.ck"], "pruning begins: 0 there, 1 here"),
+                       (["--prune", "0.8:end=16,every=2", "--resume", "whole.ck"], "pruning ends: 15 there, 16 here"),
+                       (["--prune", "0.8:end=15", "--resume", "whole.ck"], "between two prunings: 2 there, 1 here"),
+                       (["--prune", "0.8:end=15,every=2", "--weight-decay", "0.02", "--resume", "whole.ck"],
+                        "weight decay: 0.01 there, 0.02 here"),
+                       (["--prune", "0.8:end=15,every=2", "--freeze", "c", "--resume", "whole.ck"], "'c', which this run does not train"),
+                       (["--prune", "0.8:end=15,every=2", "--prune-weights", "a", "--resume", "whole.ck"], "prunes 'b.mask'")):
+        more = ["--batch", "6", "--optimizer", "adamw"] if "--resume" in words else []
+        more += ["--weight-decay", "0.01"] if more and "--weight-decay" not in words else []
         done = run(tenure, *train, *more, "--steps", "20", *words, status=2)
         must(any(part in done.stderr for part in why.split("|")), "%s: %s" % (words, done.stderr))
     run(tenure, *train, "--steps", "3", "--checkpoint", "none.ck", "--quiet")
     done = run(tenure, *train, "--steps", "20", "--prune", "0.5", "--resume", "none.ck", status=2)
-    must("it has no 'a.mask'" in done.stderr, done.stderr)
+    must("share of weights to prune: 0 there, 0.5 here" in done.stderr, done.stderr)
     done = run(tenure, *train, "--steps", "4", "--prune", "0.5:end=9")
     must("ends at step 9, but the run at step 4" in done.stderr, done.stderr)
     run(tenure, *train, "--steps", "3", "--prune", "0", "--checkpoint", "zero.ck", "--quiet")

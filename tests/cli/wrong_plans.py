@@ -109,6 +109,9 @@ for what, text, change in (
         ("an id twice, as text", "buffers[7]: its id 'a' is that of buffers[3]",
          lambda d: (d["buffers"][3].update(id="a"), d["buffers"][7].update(id="a")))):
     wrong(what, 2, text, PROBLEM, plan, change)
+wrong("fewer streams", 1, 'its member "streams" is 1, but its steps run on 2 streams', MODEL, streams, lambda d: d.pop("streams"))
+wrong("streams of no step", 1, 'its member "streams" is 2, but its steps run on 1 stream', MODEL, streams,
+      lambda d: [s.pop(k, None) for s in d["steps"] for k in ("stream", "wait", "signal")])
 wrong("a tensor twice", 2, "tensors[9]: it is that of tensors[1]", MODEL, streams, lambda d: d["tensors"].append(d["tensors"][1]))
 wrong("a step that is none", 2, "opcode", MODEL, streams, step(3, opcode="fly"))
 

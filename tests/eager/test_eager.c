@@ -133,7 +133,24 @@ static void bad_calls_are_refused_and_nothing_is_lost(void **state) {
             "parameter");
     numbers.momentum = NAN;
     refuses(tn_eager_optimizer_create(eager, &numbers, &p, 1, &optimizer, &failure), TN_E_INVALID,
-            "not finite");
+            "between 0 and 1");
+    numbers = (tn_eager_optimizer_options)TN_EAGER_OPTIMIZER_OPTIONS_INIT;
+    numbers.beta2 = 1.5;
+    refuses(tn_eager_optimizer_create(eager, &numbers, &p, 1, &optimizer, &failure), TN_E_INVALID,
+            "between 0 and 1");
+    numbers.beta2 = 0;
+    const tn_handle twice[] = {p, p};
+    refuses(tn_eager_optimizer_create(eager, &numbers, twice, 2, &optimizer, &failure),
+            TN_E_INVALID, "parameters 0 and 1 are one tensor");
+    check(tn_eager_optimizer_create(eager, &numbers, &p, 1, &optimizer, &failure));
+    const double rates[] = {NAN, -INFINITY, 1e300};
+    for (int bad = 0; bad < 3; bad++) {
+        tn_handle none = TN_HANDLE_NONE;
+        refuses(tn_eager_optimizer_step(optimizer, &none, rates[bad], &failure), TN_E_INVALID,
+                "is not finite");
+    }
+    tn_eager_optimizer_destroy(optimizer);
+    refuses(kit_try(eager, "Concat", LIST(x, x), &out), TN_E_INVALID, "attribute axis is missing");
     tn_graph *graph;
     refuses(tn_eager_recorded(eager, &graph, NULL, &failure), TN_E_INVALID, "nothing was recorded");
     refuses(tn_eager_log(eager, "none.log", &failure), TN_E_INVALID, "nothing was recorded");

@@ -674,7 +674,9 @@ def check_wrong_names(tenure, folder):
              "cut": (pt2[:len(pt2) // 2], "a damaged zip archive; copy or download it again"),
              "json": (b'{"a": 1}', "JSON text; give it a name that ends in .json"), "gz": (b"\x1f\x8b\x08" + bytes(30), "compressed by gzip; unpack it first")}
     for kind, (data, reason) in kinds.items():
-        for suffix in ("onnx", "tflite", "pt2", "pte"):
+        # a model is refused under the names of other kinds, too
+        others = ("gguf", "safetensors", "h5", "npz", "pt", "pth", "ckpt") if kind in ("pt2", "onnx", "tflite") else ()
+        for suffix in ("onnx", "tflite", "pt2", "pte") + others:
             if kind == suffix or (suffix == "pt2" and data[:2] == b"PK"):
                 continue
             path = folder / f"really_{kind}.{suffix}"

@@ -309,6 +309,7 @@ static void a_carried_shape_that_grows_unevenly_is_not_known(void **state) {
     tn_tensor_id formals[3] = {kit_open_tensor(&kit, "i"), kit_open_tensor(&kit, "go"),
                                kit_open_tensor(&kit, "carried")};
     tn_tensor_id results[2] = {kit_op(&kit, "Identity", KIT_LIST(formals[1])), 0};
+    kit_attr_int(&kit, "axis", 0);
     results[1] = kit_op(&kit, "Concat", KIT_LIST(formals[2], formals[2]));
     kit.block = 0;
     kit_block_io(&kit, body, 3, formals, 2, results);
@@ -370,6 +371,7 @@ static void loops_nested_deeply_end(void **state) {
         for (uint32_t k = 0; k < 3; k++) formals[d][k] = kit_open_tensor(&kit, "formal");
         carried = formals[d][2];
     }
+    kit_attr_int(&kit, "axis", 0);
     tn_tensor_id result = kit_op(&kit, "Concat", KIT_LIST(carried, x));
     for (uint32_t d = DEPTH; d-- > 0;) {
         kit.block = bodies[d];

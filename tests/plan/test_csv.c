@@ -28,6 +28,17 @@ static void every_name_of_a_column_is_known(void **state) {
     }
 }
 
+static void banks_of_a_file_without_names_have_different_names(void **state) {
+    (void)state;
+    tn_problem *problem;
+    assert_ok(read_text("id,lower,upper,size,bank\na,0,2,5,0\nb,0,2,7,2\n", &problem, NULL));
+    assert_int_equal(tn_problem_bank_count(problem), 3);
+    assert_string_equal(tn_problem_bank(problem, 0)->name, "arena");
+    assert_string_equal(tn_problem_bank(problem, 1)->name, "bank 1");
+    assert_string_equal(tn_problem_bank(problem, 2)->name, "bank 2");
+    tn_problem_destroy(problem);
+}
+
 static void a_column_called_end_is_inclusive_also_in_gaps(void **state) {
     (void)state;
     tn_problem *problem;
@@ -250,6 +261,7 @@ int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_of_a_column_is_known),
         cmocka_unit_test(a_column_called_end_is_inclusive_also_in_gaps),
+        cmocka_unit_test(banks_of_a_file_without_names_have_different_names),
         cmocka_unit_test(offsets_pin_unless_the_caller_asks_for_them),
         cmocka_unit_test(the_first_empty_line_ends_the_file),
         cmocka_unit_test(nonsense_is_refused_with_its_line_and_column),

@@ -70,13 +70,26 @@ def check_full_disk():
     whole = run(family, "loop", TENURE_TRACE=trace, TENURE_STATS="1")
     rows = open(trace).read().splitlines()
     assert "rows lost" not in whole.stderr and len(rows) > 100, whole.stderr
-    cut = subprocess.run([family, "loop"], env=environment, capture_output=True, text=True, preexec_fn=limit, restore_signals=False)
+    # SIGXFSZ has its default action, which would end the program: subprocess restores it
+    cut = subprocess.run([family, "loop"], env=environment, capture_output=True, text=True, preexec_fn=limit)
     text = open(trace).read()
     assert (cut.returncode, cut.stdout) == (0, "done\n"), cut
     assert text.endswith("\n") and text.splitlines() == rows[:text.count("\n")] and 900 < len(text) <= 1000, text[-80:]
     assert cut.stderr.count("the trace ends after %d rows" % text.count("\n")) == 1, cut.stderr
     assert "trace: %d rows written, %d rows lost" % (text.count("\n"), len(rows) - text.count("\n")) in cut.stderr, cut.stderr
     replayed(trace)
+    # messages do not end the program either, where standard error is a file at the limit
+    with open(folder.name + "/full.err", "w") as errors:
+        errors.write("x" * 1000)
+        errors.flush()
+        cut = subprocess.run([family, "loop"], env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=limit)
+    assert (cut.returncode, cut.stdout) == (0, "done\n") and os.path.getsize(folder.name + "/full.err") == 1000, cut
+    # nor does a pipe whose reader has ended
+    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+    reader.wait()
+    cut = subprocess.run([family, "loop"], env=dict(environment, TENURE_TRACE="/proc/self/fd/%d" % reader.stdin.fileno()),
+                         pass_fds=[reader.stdin.fileno()], capture_output=True, text=True)
+    assert (cut.returncode, cut.stdout) == (0, "done\n") and cut.stderr.count("the trace ends after 0 rows") == 1, cut
 
 
 def children_of(trace, script, tracer=None, **settings):

@@ -149,11 +149,16 @@ def check_ends():
     assert answers[0]["steps"] and not answers[1]["steps"] and answers[1]["missed_steps"] == 0, answers[1]
 
     program = Program(family, "leak", LD_PRELOAD=preload, TENURE_WATCH="1")
+    alive = [(row["line"], row["module"]) for row in seen(program.pid)["tables"][0]["rows"]]
+    assert all(line and module for line, module in alive), alive
     program.process.send_signal(signal.SIGKILL)
     program.process.wait()
     answer = watch(program.pid, "--json", "-o", log)  # once, as nothing will change
-    assert answer.returncode == 0 and json.loads(answer.stdout)["ended"] is True, answer
-    assert json.loads(answer.stdout)["tables"][0]["bytes"] == (2 << 20) + TURNS * LEAK, answer
+    after = json.loads(answer.stdout)
+    assert answer.returncode == 0 and after["ended"] is True and after["program"] == "preload_family", answer
+    assert after["tables"][0]["bytes"] == (2 << 20) + TURNS * LEAK, answer
+    # functions have the names that they had while the process lived
+    assert [(row["line"], row["module"]) for row in after["tables"][0]["rows"]] == alive, (after, alive)
     with open(log) as file:
         assert file.read().count("\n") == len(lines) + rest.count("\n") + 1  # appended
     assert len(left(program.pid)) == 1

@@ -234,6 +234,7 @@ static void check_adjacent(const char *planner) {
     options.adjacent = patterns;
     options.adjacent_count = 2; /* nothing has the first name */
     assert_int_equal(tn_occupancy_create(program, &options, &occupancy, &failure), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "no tensor matches 'g[no]'"));
     options.adjacent = patterns + 1;
     options.adjacent_count = 1;
     assert_ok(tn_occupancy_create(program, &options, &occupancy, &failure));

@@ -129,7 +129,8 @@ static const combine_rule combine_rules[] = {
 
     /* rules about the techniques that may meet a budget */
     RULE("run train", "--allow --swap-device --host-budget --costs --timeout", NEEDS, "--budget"),
-    RULE("estimate", "--allow --link", NEEDS, "--budget"),
+    RULE("estimate", "--allow", NEEDS, "--budget"),
+    RULE("estimate", "--link", NEEDS, "--budget --host-experts"),
     RULE(NULL, "--swap-device", NEEDS, "--allow=swap !--allow"),
     RULE(NULL, "--allow=swap", NEEDS, "--link --swap-device",
          .why = "the search uses the speed of copies to the host"),
@@ -138,6 +139,9 @@ static const combine_rule combine_rules[] = {
          .why = "the search uses the speed of copies to the host"),
     RULE(NULL, "--storage --storage-cache --forms", NEEDS, "--allow=stream"),
     RULE("run", "--allow=stream", EXCLUDES, "--pool", .why = "streaming needs a plan"),
+    RULE("train", "--allow=stream", EXCLUDES, "--budget",
+         .why = "training keeps its weights in memory",
+         .advice = "remove stream from --allow"),
     RULE("fit", "--allow=stream", NEEDS, "--storage",
          .why = "the search uses the read speed of weight files"),
     RULE("fit", "--allow=stream", EXCLUDES, "--sweep --max-batch --run --train --problem --output",
@@ -197,6 +201,8 @@ static const combine_rule combine_rules[] = {
     RULE("estimate",
          "--weight-type --cache-type --prefill --full-cache --host-layers --host-experts",
          NEEDS, "[to-run]"),
+    RULE("estimate", "--cached-experts", NEEDS, "--host-experts",
+         .why = "it counts copies of experts in host memory"),
     RULE("estimate", "--train --as", EXCLUDES, "[weights-file]",
          .why = "it does not describe the network",
          .advice = "pass its config.json, or the network as .onnx"),

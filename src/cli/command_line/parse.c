@@ -24,6 +24,7 @@ static const cli_command *parse_command; /* the command that this process runs *
 static cli_tone parse_tone;
 static bool parse_follow_links, parse_overwrites;
 static uint64_t parse_read_limit;
+const char *cli_command_name(void) { return parse_command->name; }
 cli_tone cli_tone_asked(void) { return parse_tone; }
 bool cli_follows_links(void) { return parse_follow_links; }
 void cli_context_read(tn_context *context) {

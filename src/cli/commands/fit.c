@@ -3,6 +3,7 @@
 #include "cli/answer/model_facts.h"
 #include "cli/command_line/combine.h"
 #include "cli/fit/fit.h"
+#include "cli/model/file_kind.h"
 #include "cli/model/input.h"
 
 #include <stdio.h>
@@ -58,8 +59,8 @@ enum {
     X(FIT_PASS, "pass", "NAME",                                                                    \
       "pass that chooses the changes: one of `tenure list passes` (default: joint)")               \
     X(FIT_SEGMENT, "segment", "PATTERN",                                                           \
-      "recompute the operators that match this pattern as one segment; may be repeated (for pass " \
-      "segments)")                                                                                 \
+      "recompute the operators that match this pattern " CLI_PATTERN                               \
+      " as one segment; may be repeated (for pass segments)")                                                                                 \
     X(FIT_LINK, "link", "SIZE/s",                                                                  \
       "allow swapping to the host, at this speed in each direction, such as 12GB/s")               \
     X(FIT_SWAP_DEVICE, "swap-device", "NAME", CLI_SWAP_DEVICE_HELP)                                \
@@ -175,6 +176,7 @@ static error_t fit_parse_answer(int key, char *value, struct argp_state *state, 
         return 0;
     case FIT_PROBLEM:
         fit->problem_path = cli_standard_input(state, value);
+        cli_refuse_kind(state, fit->problem_path);
         return 0;
     case FIT_SWEEP:
         fit->sweep = (uint32_t)cli_range(state, "sweep", value, 2, 10000);

@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "cli/answer/holders.h"
 #include "cli/cli.h"
+#include "cli/model/file_kind.h"
 #include "cli/traces/replay.h"
 #include "interop/profile/profile.h"
 #include "interop/snapshot/snapshot.h"
@@ -264,6 +265,7 @@ static error_t replay_parse(int key, char *value, struct argp_state *state) {
         if (arguments->path != NULL)
             cli_misuse(state, "give only one trace; '%s' is a second one", value);
         arguments->path = cli_standard_input(state, value);
+        cli_refuse_kind(state, arguments->path);
         return 0;
     case ARGP_KEY_END:
         if (arguments->path == NULL)

@@ -5,6 +5,7 @@
  * memory, the command reports the peak, the state at the end, each out-of-memory event,
  * fragmentation, and the bytes that other pools and a plan would have reserved.
  */
+#include "cli/model/file_kind.h"
 #include "cli/traces/report.h"
 #include "cli/command_line/combine.h"
 #include "cli/traces/foreign.h"
@@ -132,6 +133,7 @@ static error_t report_parse(int key, char *value, struct argp_state *state) {
         if (report->path != NULL)
             cli_misuse(state, "give only one snapshot; '%s' is a second one", value);
         report->path = cli_standard_input(state, value);
+        cli_refuse_kind(state, report->path);
         return 0;
     case ARGP_KEY_END:
         if (report->path == NULL) cli_misuse(state, "no snapshot given; pass a .pickle file");

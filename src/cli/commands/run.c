@@ -267,7 +267,8 @@ static void run_add_input(struct argp_state *state, run_arguments *arguments, ch
     if (arguments->given_count == RUN_INPUTS_MAX)
         cli_misuse(state, "--input: at most 256 inputs are supported");
     *equals = '\0';
-    arguments->given[arguments->given_count++] = (run_given){.name = text, .what = equals + 1};
+    arguments->given[arguments->given_count++] = (run_given){
+        .name = text, .what = cli_standard_value(state, "--input", equals + 1)};
 }
 
 static error_t run_parse(int key, char *value, struct argp_state *state) {
@@ -287,6 +288,8 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
     case RUN_OUTPUT_DIR:
         if (arguments->output_dir != NULL)
             cli_misuse(state, "--output-dir: give this option only once");
+        if (strcmp(value, "-") == 0)
+            cli_misuse(state, "--output-dir: '-' is not a folder; give the name of one");
         arguments->output_dir = value;
         return 0;
     case RUN_POOL:
@@ -469,6 +472,7 @@ static const cli_facts run_facts = {
         CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
         CLI_FACT(BYTES, "weights", "weights", "bytes of the weights in memory"),
         CLI_FACTS_ALSO(&cli_stream_facts),
+        CLI_FACTS_ALSO(&cli_experts_facts),
         CLI_FACTS_ALSO(&cli_losses_facts),
         CLI_FACTS_ALSO(&cli_streams_facts),
         CLI_FACT(SECONDS, "seconds", "time", "wall time of the fastest run"),
@@ -509,6 +513,7 @@ static void run_add_memory(cli_answer *answer, const run_arguments *arguments,
     cli_add(answer, "arena", usage->arena);
     cli_add(answer, "weights", usage->static_bytes);
     cli_stream_add(answer, opened->setup, usage);
+    cli_experts_add(answer, opened->setup, usage);
     cli_engine_losses_add(answer, opened->engine);
     cli_streams_add(answer, &arguments->input.streams, opened->setup, usage);
     if (opened->weights != NULL)

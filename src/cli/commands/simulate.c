@@ -2,6 +2,7 @@
  * eviction policies. */
 #include "base/base.h"
 #include "cli/answer/facts.h"
+#include "cli/model/file_kind.h"
 #include "report/svg/svg.h"
 
 #include <inttypes.h>
@@ -597,6 +598,7 @@ static error_t simulate_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "give only one log; '%s' is a second one", value);
         arguments->found.path = value;
         cli_note_input(value);
+        cli_refuse_kind(state, value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->found.path == NULL)

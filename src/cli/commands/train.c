@@ -52,7 +52,8 @@ enum {
       "end; they stay zero (default: 0; begin=0, end at three quarters of all steps, every 32nd "  \
       "part of the steps between)")                                                                \
     X(TRAIN_PRUNED, "prune-weights", "PATTERN",                                                    \
-      "with --prune: prune the parameters that match this pattern (* and ?); may be repeated "     \
+      "with --prune: prune the parameters that match this pattern " CLI_PATTERN                    \
+      "; may be repeated "     \
       "(default: all float32 parameters of two or more extents)")                                  \
     X(TRAIN_CHECKPOINT, "checkpoint", "FILE",                                                      \
       "save the run to this file, so that --resume can continue it")                               \
@@ -166,7 +167,7 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
         train->options.checkpoint_every = cli_count(state, "checkpoint-every", value, UINT32_MAX);
         return 0;
     case TRAIN_RESUME:
-        train->options.resume = value;
+        train->options.resume = cli_standard_value(state, "--resume", value);
         return 0;
     case TRAIN_SAVE:
         cli_check_folder(state, "--save-model", value);
@@ -204,18 +205,20 @@ static error_t train_parse_run(int key, char *value, struct argp_state *state) {
 
 /* Notes every file of --data as an input, so that no output may replace it. The parts of the value
  * are files, or NAME=FILE; parts that are no files have no effect. */
-static void train_note_data(const char *value) {
+static void train_note_data(struct argp_state *state, const char *value) {
     char *parts = strdup(value), *rest = parts;
     /* without memory the files are not protected; the training fails soon anyway */
     for (char *part; rest != NULL && (part = strsep(&rest, ",:")) != NULL;) {
         char *equals = strchr(part, '=');
+        const char *file = equals != NULL ? equals + 1 : part;
+        (void)cli_standard_value(state, "--data", file);
         cli_note_input(part);
-        if (equals != NULL) cli_note_input(equals + 1);
+        cli_note_input(file);
     }
 }
 
-/* Refuses standard output for a binary file, because the table is printed there. */
-static void train_check_binary(struct argp_state *state, const char *option, const char *path) {
+/* Refuses standard output for a file, because the table is printed there. */
+static void train_check_standard(struct argp_state *state, const char *option, const char *path) {
     if (path != NULL && path[0] == '-' && (path[1] == '\0' || path[1] == '.'))
         cli_misuse(state, "%s: standard output has the table; give the name of a file", option);
 }
@@ -254,9 +257,10 @@ static error_t train_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (train->input.path == NULL) cli_misuse(state, "which model?");
         if (train->data_path == NULL) cli_misuse(state, "no training data given; add --data");
-        train_note_data(train->data_path);
-        train_check_binary(state, "--checkpoint", train->options.checkpoint);
-        train_check_binary(state, "--save-model", train->model_path);
+        train_note_data(state, train->data_path);
+        train_check_standard(state, "--checkpoint", train->options.checkpoint);
+        train_check_standard(state, "--log", train->log_path);
+        train_check_standard(state, "--save-model", train->model_path);
         if (train->model_path != NULL) train_check_save(train, state);
         if (train->training.options.optimizer == TN_OPTIMIZER_NONE)
             cli_misuse(state,

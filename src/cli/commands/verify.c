@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "cli/answer/facts.h"
 #include "cli/answer/model_facts.h"
+#include "cli/model/file_kind.h"
 #include "cli/model/input.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/plan_file.h"
@@ -24,8 +25,8 @@ enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_TRAIN, VERIFY_BATCH, VERIFY_JSON }
 
 #define VERIFY_OPTIONS(X)                                                                          \
     X(VERIFY_PLAN, "plan", "FILE",                                                                 \
-      "the plan: .json, or .csv with offsets (default: the plan inside a .tflite model, written "  \
-      "by any tool)")                                                                              \
+      "the plan: .json, .csv with offsets, or a solution of dsa-solver (default: the plan inside " \
+      "a .tflite model, written by any tool)")                                                     \
     X(VERIFY_FORM, "form", "offsets|objects",                                                      \
       "form of the plan: offsets, or objects for a .csv with shared objects (default: offsets)")   \
     X(VERIFY_TRAIN, "train", NULL,                                                                 \
@@ -53,6 +54,7 @@ static error_t verify_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case VERIFY_PLAN:
         arguments->plan_path = cli_standard_input(state, value);
+        cli_refuse_kind(state, arguments->plan_path);
         return 0;
     case VERIFY_FORM:
         arguments->objects = cli_objects_form(state, value);
@@ -200,6 +202,7 @@ static const char verify_doc[] =
     "Examples:\n"
     "  tenure verify resnet50.onnx --plan plan.json\n"
     "  tenure verify buffers.csv --plan theirs.csv\n"
+    "  tenure verify kernel.json --plan kernel.solution.json\n"
     "  tenure verify resnet50.onnx --plan plan.csv --kernels onednn:2\n"
     "  tenure verify planned.tflite\n"
     "  tenure verify xla_dump/\n"

@@ -79,7 +79,7 @@ uint32_t cli_allow_complete(uint32_t allow, double link, const char *pass) {
 void cli_costs_parse(struct argp_state *state, cli_costs *costs, const char *value) {
     *costs = (cli_costs){0}; /* if --costs is repeated, the last one counts */
     if (strncmp(value, "model:", 6) != 0) {
-        costs->path = value;
+        costs->path = cli_standard_value(state, "--costs", value);
         return;
     }
     costs->device = cli_hardware(state, "costs", value + 6);

@@ -1,6 +1,5 @@
 /* input.c - loads the input of a command: a model, which passes through all stages of compiling, or
  * a problem. */
-#define _GNU_SOURCE /* memmem */
 #include "cli/model/input.h"
 
 #include <tenure/foreign.h>
@@ -8,10 +7,9 @@
 #include "base/base.h"
 #include "cli/command_line/combine.h"
 #include "cli/model/compile_options.h"
+#include "cli/model/file_kind.h"
 #include "cli/model/kernel_target.h"
 #include "cli/model/training.h"
-#include "interop/profile/profile.h"
-#include "interop/snapshot/snapshot.h"
 #include "plan/io/io.h"
 
 #include <inttypes.h>
@@ -24,46 +22,14 @@
  * met */
 #define INPUT_HINT_S 2
 
-#define INPUT_LOOK ((size_t)65536) /* bytes in which a trace's list of events begins */
-
 /* --- loading --- */
-
-void cli_input_refuse_trace(struct argp_state *state, const char *path) {
-    static const char both[] = "`tenure report` and `tenure replay` read it";
-    const char *what = NULL, *how = "`tenure report` reads it";
-    struct stat facts;
-    tn__file file;
-    tn_error unused;
-    bool standard = path[0] == '-' && path[1] == '.';
-    bool model = tn_import_recognises(path) || tn_weights_how_to_export(path) != NULL ||
-                 tn_foreign_recognises(path);
-    if ((model && !standard) || (!standard && (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode))))
-        return;
-    if (tn__file_map(path, &file, &unused) != TN_OK) return;
-    const char *text = (const char *)file.bytes;
-    size_t heading = file.size < 200 ? file.size : 200;
-    if (tn__has_suffix(path, ".prof") || tn__has_suffix(path, ".pb.gz"))
-        what = "a device memory profile of JAX, without live ranges";
-    else if (tn__node_stats_recognises(file.bytes, file.size))
-        what = "a file of ONNX Runtime's node memory statistics, without live ranges";
-    else if (file.size > 1 && file.bytes[0] == 0x80)
-        what = "a pickle, perhaps a memory snapshot of PyTorch", how = both;
-    else if (tn__gzip_is(file.bytes, file.size))
-        what = "compressed by gzip, perhaps a profile or a snapshot", how = both;
-    else if (memmem(text, file.size < INPUT_LOOK ? file.size : INPUT_LOOK, "\"traceEvents\"", 13))
-        what = "a trace of PyTorch's profiler", how = both;
-    else if (heading >= 7 && memcmp(text, "action,", 7) == 0)
-        what = "a log of allocations", how = "`tenure replay` reads it";
-    tn__file_unmap(&file);
-    if (what != NULL) cli_misuse(state, "%s: this is %s; %s", cli_shown_path(path), what, how);
-}
 
 void cli_input_take(cli_input *input, struct argp_state *state, const char *what,
                     const char *path) {
     if (input->path != NULL)
         cli_misuse(state, "give only one %s; '%s' is a second one", what, path);
     input->path = cli_standard_input(state, path);
-    cli_input_refuse_trace(state, input->path);
+    cli_refuse_kind(state, input->path);
     bool foreign = tn_foreign_recognises(input->path);
     cli_condition_set(CLI_IF_FOREIGN, foreign);
     if (foreign) cli_condition_set(CLI_IF_MODEL, false);
@@ -260,8 +226,19 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
     return input_read_problem(input, NULL, error);
 }
 
+static tn_status input_load_solution(cli_input *input, tn_error *error) {
+    const char *path = input->path;
+    input->path = input->problem_path;
+    tn_status status = input_read_problem(input, NULL, error);
+    input->path = path;
+    if (status == TN_OK) status = tn_layout_load(input->problem, path, &input->own_layout, error);
+    input->layout = &input->own_layout;
+    return status;
+}
+
 tn_status cli_input_load_layout(cli_input *input, const tn_plan_options *options, tn_error *error) {
     uint64_t *offsets = NULL;
+    if (input->problem_path != NULL) return input_load_solution(input, error);
     TN_TRY(input_read_problem(input, &offsets, error));
     if (offsets != NULL && input->bank_count > 0)
         cli_misuse(NULL,

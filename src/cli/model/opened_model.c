@@ -137,7 +137,7 @@ static void opened_set_weights(struct argp_state *state, cli_opened_model *opene
                                const char *text) {
     opened->weights_made_up = strncmp(text, "random", 6) == 0 && strchr(":", text[6]) != NULL;
     if (!opened->weights_made_up)
-        opened->weights_path = text;
+        opened->weights_path = cli_standard_value(state, "--weights", text);
     else if (text[6] != '\0')
         opened->weights_seed = cli_number(state, "weights", text + 7);
 }

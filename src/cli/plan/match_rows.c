@@ -10,6 +10,8 @@
  * A .csv plan records no options. If its rows show that it was made with other options than those
  * of the command line, the result is a usage error that names the option. A plan with rows that
  * name no tensor of the model is refused in the same way.
+ *
+ * A solution of dsa-solver names the buffers of its problem by id; the library reads it.
  */
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -573,9 +575,26 @@ static tn_status rows_other_model(const cli_verify *arguments, tn_status status)
             arguments->plan_path, known, named, arguments->input.path);
 }
 
+/* Reads a solution of dsa-solver. It has no buffers, but refers to those of the problem by id. */
+static tn_status rows_load_solution(cli_verify *arguments) {
+    tn_layout layout;
+    TN_TRY(cli_input_load(&arguments->input, arguments->error));
+    TN_TRY(rows_make_room(arguments));
+    TN_TRY(tn_layout_load(arguments->input.problem, arguments->plan_path, &layout,
+                          arguments->error));
+    for (tn_body_id id = 0; id < arguments->body_count; id++) {
+        arguments->offsets[id] = layout.offset[id];
+        arguments->banks[id] = layout.bank[id];
+    }
+    tn_layout_release(&layout);
+    return TN_OK;
+}
+
 tn_status cli_verify_load(cli_verify *arguments) {
     cli_input *input = &arguments->input;
     if (arguments->plan_path != NULL) {
+        if (!cli_input_is_model(input) && cli_plan_file_is_solution(arguments->plan_path))
+            return rows_load_solution(arguments);
         TN_TRY(rows_read_plan(arguments));
         TN_TRY(cli_plan_file_open(arguments->plan_path, &arguments->file, arguments->error));
     } else if (input->alignment == 0) {
@@ -596,7 +615,7 @@ tn_status cli_verify_load(cli_verify *arguments) {
 /* --- consistency of the document --- */
 
 /* Checks that the offsets of tensors and the peak, which the document states in addition to its
- * buffers, agree with the buffers. */
+ * buffers, agree with the buffers, and its number of streams with its steps. */
 tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout) {
     const cli_plan_file *file = &arguments->file;
     char said[TN__WORDS_MAX], is[TN__WORDS_MAX];
@@ -618,6 +637,14 @@ tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout)
         TN_FAIL(arguments->error, TN_E_CONFLICT,
                 "the plan contradicts itself: its lower bound is %s, but it needs %s",
                 tn__grouped(file->lower_bound, said), tn__grouped(layout->peak, is));
+    /* the problem of the model was made from the steps of the plan */
+    uint32_t planned = arguments->plan != NULL ? tn_problem_streams(arguments->plan) : 1;
+    uint32_t used = tn_problem_streams(arguments->input.problem);
+    if (file->has_program && planned != used)
+        TN_FAIL(arguments->error, TN_E_CONFLICT,
+                "the plan contradicts itself: its member \"streams\" is %u, but its steps run on %u "
+                "stream%s",
+                planned, used, used == 1 ? "" : "s");
     return TN_OK;
 }
 

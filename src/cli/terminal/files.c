@@ -129,6 +129,7 @@ void cli_check_files(void) {
 }
 
 static bool files_is_read, files_is_written;
+static const char *files_reader; /* the option that reads standard input; NULL: none does */
 bool cli_standard_is_input(void) { return files_is_read && !files_is_written; }
 
 const char *cli_shown_path(const char *path) {
@@ -149,12 +150,35 @@ const char *cli_standard_input(struct argp_state *state, const char *path) {
         cli_note_input(path);
         return path;
     }
+    if (files_reader != NULL)
+        cli_misuse(state, "standard input is given twice: %s reads it; name a file", files_reader);
     files_spool(state);
     files_is_read = true;
     if (path[1] != '\0') return path;
     if (tn__file_map("-", &file, &error) != TN_OK) cli_end(&error);
     if (file.size == 0) cli_misuse(state, "<stdin>: standard input is empty");
     path = files_path_of((tn__span){file.bytes, file.size});
+    tn__file_unmap(&file);
+    return path;
+}
+
+const char *cli_standard_value(struct argp_state *state, const char *option, const char *path) {
+    tn__file file;
+    tn_error error;
+    if (!files_is_standard(path)) return path;
+    if (files_is_read || files_reader != NULL)
+        cli_misuse(state, "%s: standard input is given twice; name a file", option);
+    files_spool(state);
+    files_reader = option;
+    files_is_read = true;
+    if (path[1] != '\0') return path;
+    if (tn__file_map("-", &file, &error) != TN_OK) cli_end(&error);
+    if (file.size == 0) cli_misuse(state, "%s: standard input is empty", option);
+    /* a suffix only where it chooses the reader: other contents are of the kind that the option
+     * takes */
+    const tn__file_kind *kind = tn__file_kind_of((tn__span){file.bytes, file.size});
+    if (kind != NULL && kind->suffix != NULL)
+        path = files_path_of((tn__span){file.bytes, file.size});
     tn__file_unmap(&file);
     return path;
 }

@@ -74,6 +74,11 @@ const tn_stream_result *tn_setup_streamed(const tn_setup *setup) {
     return stream != NULL ? &stream->streamed : NULL;
 }
 
+const tn_expert_cache *tn_setup_experts(const tn_setup *setup) {
+    const tn__setup_part *part = setup->parts[PART_GRAPH];
+    return part != NULL && part->experts.operators > 0 ? &part->experts : NULL;
+}
+
 const tn_scratch_report *tn_setup_scratch(const tn_setup *setup) {
     const tn__setup_part *scratch = setup->parts[PART_SCRATCH];
     return scratch != NULL ? &scratch->scratch : NULL;

@@ -43,6 +43,7 @@ static void infer_reset(tn_graph *graph, tn_tensor_id id) {
     tensor->repeat = origin->flags & TN_TENSOR_SEQUENCE ? TN_SIZE_UNKNOWN : 1;
     tensor->bytes = TN_SIZE_UNKNOWN;
     origin->loose = NULL;
+    origin->rough = false;
 }
 
 /* Clears an output, so that the driver sees which of its properties the rule sets. */
@@ -108,16 +109,27 @@ static tn_status infer_settle(tn_infer *infer, const tn_op_rule *rule) {
     return TN_OK;
 }
 
+/* Whether the last bits of the operator's values may differ from those that its kernel computes. */
+static bool infer_is_rough(const tn_infer *infer, const tn_op_rule *rule) {
+    const tn_op *op = infer->op;
+    bool rough = rule && rule->flags & TN_RULE_ROUGH;
+    for (uint32_t i = 0; i < op->input_count && !rough; i++)
+        rough = op->inputs[i] != TN_NONE && infer->graph->origins[op->inputs[i]].rough;
+    return rough;
+}
+
 static tn_status infer_fold(tn_infer *infer, const tn_op_rule *rule) {
     const tn_op *op = infer->op;
     bool draws = tn__draws(infer->graph, op, rule) || (rule && rule->flags & TN_RULE_RANDOM);
     if (rule && rule->fold && !draws) TN_TRY(tn__loosen_fold(infer, rule));
-    bool folds = infer_folds(infer, rule);
+    bool folds = infer_folds(infer, rule), rough = folds && infer_is_rough(infer, rule);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == TN_NONE) continue;
         /* known values make an output folded, too, but not if the operator must run every time */
-        bool follows = infer->graph->tensors[op->outputs[i]].value != NULL && !draws;
+        const tn_value *value = infer->graph->tensors[op->outputs[i]].value;
+        bool follows = value != NULL && !draws;
         if (folds || follows) tn__set_folded(infer, i);
+        infer->graph->origins[op->outputs[i]].rough = rough && value != NULL && value->floats;
     }
     return TN_OK;
 }
@@ -339,8 +351,16 @@ static tn_status infer_all(tn_graph *graph, tn__rebatch *rebatch, tn_error *erro
 
 static tn_status explain_unknown(const tn_graph *graph, tn_error *error);
 
+/* Forgets the values whose last bits may differ from those that a kernel computes. The operators
+ * that computed them stay folded, so the engine computes the data. */
+static void infer_forget_rough(tn_graph *graph) {
+    for (tn_tensor_id id = 0; id < graph->tensor_count; id++)
+        if (graph->origins[id].rough) graph->tensors[id].value = NULL;
+}
+
 static tn_status infer_end(tn_graph *graph, tn_error *error) {
     infer_spread_dead(graph);
+    infer_forget_rough(graph);
     return explain_unknown(graph, error);
 }
 

@@ -206,7 +206,8 @@ static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor
                            .dtype = tensor->dtype,
                            .kind = folded ? TN_KIND_ACTIVATION : tensor->kind,
                            .format = tensor->format,
-                           .flags = tensor->flags & (TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED),
+                           .flags = tensor->flags & (TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED |
+                                                     TN_TENSOR_IN_FILE | TN_TENSOR_ROW_CACHE),
                            .rank = tensor->rank,
                            .shape = tensor->shape,
                            .block = tensor->block,
@@ -338,7 +339,7 @@ static tn_status rewrite_read_names(const char *without, uint64_t *named, tn_err
                                            strncmp(rewrites[at]->name, without, length) != 0))
             at++;
         if (at == tn_rewrite_count())
-            TN_FAIL(error, TN_E_UNKNOWN, "no rewrite '%.*s'; `tenure list rewrites` shows them",
+            TN_FAIL(error, TN_E_UNKNOWN, "no rewrite '%.*s'; `tn_rewrite_name` lists them",
                     (int)(length < 40 ? length : 40), without);
         *named |= UINT64_C(1) << at;
         without += length + (without[length] == ',');

@@ -148,6 +148,14 @@ static tn_status copy_batch_norm(tn__train *it, const tn_op *op) {
     return tn__train_op(it, op->name, "BatchNormTrain", inputs, 5, outputs, 5, attrs, 2);
 }
 
+/* A Dropout draws random numbers in the step, and a BatchNormalization writes its statistics, also
+ * where the model has them in the form for inference. */
+bool tn__train_may_repeat(const tn__train *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->model, id);
+    return !tn__op_is(op, "Dropout") && !tn__op_is(op, "BatchNormalization") &&
+           tn_op_may_repeat(it->model, id);
+}
+
 /* Reads the ratio of Dropout; returns false if it is unknown. */
 static bool copy_ratio(const tn__train *it, const tn_op *op, double *ratio) {
     tn_tensor_id id = op->input_count > 1 ? op->inputs[1] : TN_NONE;

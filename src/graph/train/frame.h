@@ -141,6 +141,14 @@ typedef struct tn__train {
     tn_round *round_list; /* [rounds] labels, loss and correct predictions of each micro-batch */
 } tn__train;
 
+/* step.c: returns the options with the defaults of numbers that are 0; NULL: all defaults. */
+tn_train_options tn__train_options(const tn_train_options *given);
+/* Checks the numbers of the optimizer, the loss scale and the statistics. Errors: E_INVALID. */
+tn_status tn__train_check_numbers(const tn_train_options *options, tn_error *error);
+
+/* copy.c: whether a second run of an operator in the step would give the same result. */
+bool tn__train_may_repeat(const tn__train *it, tn_op_id id);
+
 /* parameters.c: whether a tensor is a parameter of the model. */
 bool tn__train_is_parameter(const tn__train *it, tn_tensor_id id);
 /* Chooses the parameters to train. Errors: E_INVALID (no such output, a pattern that matches no

@@ -59,10 +59,8 @@ static bool parts_may(const tn__train *it, tn_op_id id, uint32_t axis) {
     if (rule == NULL || op->block != 0 || op->output_count == 0) return false;
     for (uint32_t k = 1; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE) return false;
-    bool drawn = tn__op_draws(it->model, id) || tn__op_is(op, "Dropout");
     bool window = rule->part_form == TN__FORM_WINDOW && axis < 2;
-    return !drawn && !tn__op_is(op, "BatchNormalization") && tn_op_may_repeat(it->model, id) &&
-           (rule->part_form == TN__FORM_SAME || window);
+    return tn__train_may_repeat(it, id) && (rule->part_form == TN__FORM_SAME || window);
 }
 
 /* Whether elements [first, last) of the result depend on as many elements of one operand, and on

@@ -72,7 +72,7 @@ static bool rounds_repeats(const tn__train *it, tn_op_id id) {
     }
     for (uint32_t k = 0; k < op->output_count; k++)
         folded = folded && (op->outputs[k] == TN_NONE || it->shared[op->outputs[k]]);
-    return folded || (any && all && !tn__op_is(op, "Dropout") && tn_op_may_repeat(it->model, id));
+    return folded || (any && all && tn__train_may_repeat(it, id));
 }
 
 static tn_status rounds_share(tn__train *it) {

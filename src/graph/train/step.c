@@ -15,9 +15,8 @@ static double train_number(double value, double otherwise) {
     return value == 0 ? otherwise : value;
 }
 
-static tn_status train_options(tn__train *it, const tn_train_options *given) {
-    tn_train_options *to = &it->options;
-    *to = (tn_train_options)TN_TRAIN_OPTIONS_INIT;
+tn_train_options tn__train_options(const tn_train_options *given) {
+    tn_train_options all = TN_TRAIN_OPTIONS_INIT, *to = &all;
     tn__options(to, sizeof *to, given);
     to->momentum = train_number(to->momentum, 0.9);
     to->beta1 = train_number(to->beta1, 0.9);
@@ -26,17 +25,27 @@ static tn_status train_options(tn__train *it, const tn_train_options *given) {
     to->loss_scale = train_number(to->loss_scale, 1);
     to->batch_norm_momentum = train_number(to->batch_norm_momentum, 0.1);
     if (to->micro_batches == 0) to->micro_batches = 1;
-    if ((unsigned)to->loss >= TN_LOSS_COUNT || (unsigned)to->optimizer >= TN_OPTIMIZER_COUNT)
-        TN_FAIL(it->error, TN_E_UNKNOWN, "there is no such loss or optimizer");
+    return all;
+}
+
+tn_status tn__train_check_numbers(const tn_train_options *to, tn_error *error) {
     bool shares = to->momentum > 0 && to->momentum < 1 && to->beta1 > 0 && to->beta1 < 1 &&
                   to->beta2 > 0 && to->beta2 < 1 && to->batch_norm_momentum > 0 &&
                   to->batch_norm_momentum <= 1;
-    if (!shares)
-        TN_FAIL(it->error, TN_E_INVALID, "momentum, beta1 and beta2 must lie between 0 and 1");
+    if (!shares) TN_FAIL(error, TN_E_INVALID, "momentum, beta1 and beta2 must lie between 0 and 1");
     if (!(to->epsilon > 0 && isfinite(to->epsilon) && to->loss_scale > 0 &&
           isfinite(to->loss_scale) && isfinite(to->weight_decay)))
-        TN_FAIL(it->error, TN_E_INVALID,
+        TN_FAIL(error, TN_E_INVALID,
                 "epsilon and loss_scale must be positive, weight_decay a number");
+    return TN_OK;
+}
+
+static tn_status train_options(tn__train *it, const tn_train_options *given) {
+    it->options = tn__train_options(given);
+    const tn_train_options *to = &it->options;
+    if ((unsigned)to->loss >= TN_LOSS_COUNT || (unsigned)to->optimizer >= TN_OPTIMIZER_COUNT)
+        TN_FAIL(it->error, TN_E_UNKNOWN, "there is no such loss or optimizer");
+    TN_TRY(tn__train_check_numbers(to, it->error));
     if (to->dtype != TN_UNDEFINED && to->dtype != TN_FLOAT32 && to->dtype != TN_FLOAT16 &&
         to->dtype != TN_BFLOAT16)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,

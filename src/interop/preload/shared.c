@@ -11,16 +11,64 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 /* --- settings and messages -------------------------------------------------------------------- */
 
+/* The signals that a write can send: SIGXFSZ beyond a limit on the size of files, SIGPIPE if the
+ * reader of a pipe has ended. Both would end the program, which knows nothing of this write. */
+static sigset_t write_signals(void) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGXFSZ);
+    sigaddset(&signals, SIGPIPE);
+    return signals;
+}
+
+/* Blocks these signals in the calling thread; the write then fails with EFBIG or EPIPE. *before: set
+ * to the signals that were blocked before, for write_end. */
+static void write_begin(sigset_t *before) {
+    sigset_t signals = write_signals();
+    pthread_sigmask(SIG_BLOCK, &signals, before);
+}
+
+/* Removes a signal that a write has sent, and unblocks the signals that were not blocked before. */
+static void write_end(const sigset_t *before) {
+    static const int sent[] = {SIGXFSZ, SIGPIPE};
+    const struct timespec at_once = {0};
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, sent[i]);
+        /* if it was blocked before, it may be the program's own */
+        if (sigismember(before, sent[i]) == 1) continue;
+        while (sigtimedwait(&one, NULL, &at_once) == -1 && errno == EINTR) continue;
+    }
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+void tn__say(const char *format, ...) {
+    int failure = errno;
+    sigset_t before;
+    va_list arguments;
+    write_begin(&before);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    write_end(&before);
+    errno = failure;
+}
+
 void tn__message_print(const char *what, const char *detail) {
-    fprintf(stderr, "tenure: %s%s%s\n", what, detail[0] != '\0' ? ": " : "", detail);
+    tn__say("tenure: %s%s%s\n", what, detail[0] != '\0' ? ": " : "", detail);
 }
 
 bool tn__size_setting(const char *name, uint64_t *bytes) {
@@ -38,14 +86,12 @@ void tn__pool_print(tn_pool *pool, const char *what) {
     tn_pool_lesson lesson;
     tn_pool_measure(pool, &usage);
     tn_pool_learned(pool, &lesson);
-    fprintf(stderr,
-            "tenure: %" PRIu64 " %s; at most %s in use, %s reserved; %" PRIu64 " did not fit\n",
+    tn__say("tenure: %" PRIu64 " %s; at most %s in use, %s reserved; %" PRIu64 " did not fit\n",
             usage.alloc_count - usage.failed_count, what,
             tn_size_format(usage.requested_peak, requested),
             tn_size_format(usage.reserved_peak, reserved), usage.failed_count);
     if (lesson.plans > 0)
-        fprintf(stderr,
-                "tenure: %" PRIu64 " plans served %" PRIu64 " of them, %" PRIu64
+        tn__say("tenure: %" PRIu64 " plans served %" PRIu64 " of them, %" PRIu64
                 " were surprises; plan in force: %s\n",
                 lesson.plans, lesson.served, lesson.surprises,
                 lesson.period != 0 ? tn_size_format(lesson.height, height) : "none");
@@ -70,7 +116,7 @@ void tn__watched_open(tn__watched *watched, const char *source, const tn_context
     *watched = (tn__watched){.patience = WATCHED_PATIENCE, .context = tn__context(context)};
     options.source = source;
     if (tn_watch_create(&options, &watched->watch, &error) == TN_OK) return;
-    fprintf(stderr, "tenure: TENURE_WATCH: %s%s%s\n", error.where,
+    tn__say("tenure: TENURE_WATCH: %s%s%s\n", error.where,
             error.where[0] != '\0' ? ": " : "", error.message);
 }
 
@@ -142,14 +188,19 @@ static void trace_end(tn__trace *trace, size_t done, int reason) {
     close(trace->file);
     trace->file = -1;
     trace->failed = true;
-    fprintf(stderr, "tenure: TENURE_TRACE: the trace ends after %" PRIu64 " rows: %s\n",
+    tn__say("tenure: TENURE_TRACE: the trace ends after %" PRIu64 " rows: %s\n",
             trace->kept, strerror(reason));
 }
 
 static void trace_flush(tn__trace *trace) {
     if (!trace_is_ours(trace)) return;
     for (size_t done = 0; done < trace->used;) {
+        sigset_t before;
+        write_begin(&before);
         ssize_t wrote = write(trace->file, trace->rows + done, trace->used - done);
+        int reason = errno;
+        write_end(&before);
+        errno = reason;
         if (wrote < 0 && errno == EINTR) continue;
         if (wrote <= 0) {
             trace_end(trace, done, wrote < 0 ? errno : ENOSPC);
@@ -205,7 +256,7 @@ static void trace_begin(tn__trace *trace) {
         snprintf(trace->rows + length, sizeof trace->rows - length, ".%ld", (long)getpid());
         trace->file = trace_claim(trace, trace->rows);
     }
-    if (trace->file < 0) fprintf(stderr, "tenure: TENURE_TRACE: %s cannot be written\n", path);
+    if (trace->file < 0) tn__say("tenure: TENURE_TRACE: %s cannot be written\n", path);
     trace->used = (size_t)snprintf(trace->rows, TRACE_ROW_MAX, "action,id,size,alignment%s\n",
                                    trace->has_streams ? ",stream,name" : "");
 }
@@ -263,7 +314,7 @@ void tn__trace_free(tn__trace *trace, uint64_t name) {
 
 void tn__trace_print(const tn__trace *trace) {
     if (trace->failed)
-        fprintf(stderr, "tenure: trace: %" PRIu64 " rows written, %" PRIu64 " rows lost\n",
+        tn__say("tenure: trace: %" PRIu64 " rows written, %" PRIu64 " rows lost\n",
                 trace->kept, trace->lost);
 }
 

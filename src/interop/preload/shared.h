@@ -15,6 +15,9 @@
 
 /* --- settings and messages -------------------------------------------------------------------- */
 
+/* Prints on standard error. A limit on the size of files, or a pipe without a reader, does not end
+ * the program; errno is unchanged. */
+__attribute__((format(printf, 1, 2))) void tn__say(const char *format, ...);
 /* Prints "tenure: what: detail" on standard error; `detail` may be "". */
 void tn__message_print(const char *what, const char *detail);
 /* Reads a size from the environment; if it is not set, *bytes is unchanged. False: it cannot be

@@ -46,8 +46,8 @@ static tn_status node_stats_line(tn__node_stats *stats, tn__span line, tn_error 
         !node_stats_cut(&line, &row.initializers) || !node_stats_cut(&line, &row.inputs))
         TN_FAIL(error, TN_E_INVALID,
                 "no line of ONNX Runtime's node memory statistics, which are NAME,INPUTS,"
-                "INITIALIZERS,OUTPUTS,SCRATCH with four numbers of bytes; `tenure plan` reads "
-                "problems");
+                "INITIALIZERS,OUTPUTS,SCRATCH with four numbers of bytes; `tn_problem_load` "
+                "reads problems");
     if (stats->count == TN__PROFILE_SAMPLES_MAX)
         TN_FAIL(error, TN_E_UNSUPPORTED, "more than 10^7 nodes");
     size_t shown = line.size < 4096 ? line.size : 4096;

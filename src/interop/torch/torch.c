@@ -262,9 +262,9 @@ static void torch_print_holders(tn_pool *pool) {
     tn_holder holders[TORCH_HOLDERS];
     char text[TN_SIZE_TEXT_MAX];
     uint32_t found = tn_pool_holders(pool, TN_HOLDERS_NOW, holders, TORCH_HOLDERS);
-    if (found > 0) fprintf(stderr, "tenure: %" PRIu32 " blocks are held; the largest:\n", found);
+    if (found > 0) tn__say("tenure: %" PRIu32 " blocks are held; the largest:\n", found);
     for (uint32_t i = 0; i < found && i < TORCH_HOLDERS; i++)
-        fprintf(stderr, "tenure:   %s, request %" PRIu64 ", stream %" PRIu32 "%s%s\n",
+        tn__say("tenure:   %s, request %" PRIu64 ", stream %" PRIu32 "%s%s\n",
                 tn_size_format(holders[i].allocated, text), holders[i].birth, holders[i].stream,
                 holders[i].label.name[0] != '\0' ? ", " : "", holders[i].label.name);
 }
@@ -355,8 +355,7 @@ void tenure_torch_empty_cache(void) {
 
 static void torch_print_memory(const tn__pages *of, uint32_t device) {
     char most[TN_SIZE_TEXT_MAX], size[TN_SIZE_TEXT_MAX];
-    fprintf(stderr,
-            "tenure: cuda:%" PRIu32 ": at most %s were had, in granules of %s; %" PRIu64
+    tn__say("tenure: cuda:%" PRIu32 ": at most %s were had, in granules of %s; %" PRIu64
             " of them went elsewhere, after %" PRIu64 " waits\n",
             device, tn_size_format(of->had_peak * of->size, most), tn_size_format(of->size, size),
             of->moved, of->waits);

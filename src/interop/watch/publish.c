@@ -23,8 +23,14 @@
 #define O_NOFOLLOW 0
 #endif
 
-/* rows that are examined for one without bytes when all rows are used */
-enum { PUBLISH_LOOKS = 64 };
+enum {
+    PUBLISH_LOOKS = 64,   /* rows that are examined for one without bytes when all rows are used */
+    PUBLISH_RANGES = 1024 /* mappings of code that are remembered */
+};
+
+typedef struct publish_range { /* A mapping of code. */
+    uint64_t first, last;
+} publish_range;
 
 /* The record of a published table. In the child of a fork all its bytes are 0. */
 struct tn_watch {
@@ -32,6 +38,9 @@ struct tn_watch {
     tn__watch_row *rows;      /* [header->room] */
     size_t own_size, mask;
     uint32_t hand; /* the row that is examined next for a new label */
+    uint32_t range_count;
+    publish_range ranges[PUBLISH_RANGES]; /* those whose lines the table has */
+    uint64_t strangers; /* number of labels with an address outside of these mappings */
     char path[128];
     /* followed by: the first row of each chain [mask + 1], the next row in the chain [room], the
      * hash of the label [room]; row 0 ends a chain */
@@ -73,6 +82,80 @@ bool tn__watch_is_mapped(uint64_t pid, const char *path, bool otherwise) {
     }
     close(file);
     return found;
+}
+
+/* --- mappings of code ------------------------------------------------------------------------- */
+
+/* Reads a hexadecimal number at *at, which then points after it. */
+static uint64_t publish_hex(const char **at) {
+    uint64_t value = 0;
+    for (;; ++*at) {
+        char c = **at;
+        if (c >= '0' && c <= '9')
+            value = value << 4 | (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            value = value << 4 | (uint64_t)(c - 'a' + 10);
+        else
+            return value;
+    }
+}
+
+/* Adds a line of /proc/self/maps, which ends with a newline, if it describes code in a file and
+ * there is room. */
+static void publish_add_line(tn_watch *watch, char *maps, const char *line, size_t size) {
+    tn__watch_header *header = watch->header;
+    const char *at = line;
+    uint64_t first = publish_hex(&at);
+    if (*at++ != '-') return;
+    uint64_t last = publish_hex(&at);
+    bool is_code = (size_t)(at - line) + 4 < size && at[0] == ' ' && at[3] == 'x';
+    if (!is_code || memchr(line, '/', size) == NULL || watch->range_count == PUBLISH_RANGES ||
+        size > TN__WATCH_MAPS_ROOM - header->maps_size)
+        return;
+    watch->ranges[watch->range_count++] = (publish_range){first, last};
+    memcpy(maps + header->maps_size, line, size);
+    header->maps_size += size;
+}
+
+/* Copies the lines about code of /proc/self/maps into the table, with system calls only. A line of
+ * more bytes than the buffer has is left out. */
+static void publish_copy_maps(tn_watch *watch) {
+    char text[4096], *maps = (char *)(void *)(watch->rows + watch->header->room);
+    size_t kept = 0;
+    bool skips = false; /* the text begins within a line that is left out */
+    int failure = errno, file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    watch->header->maps_size = watch->range_count = 0;
+    for (ssize_t got; file >= 0 && (got = read(file, text + kept, sizeof text - kept)) > 0;) {
+        size_t size = kept + (size_t)got, start = 0;
+        for (const char *end; (end = memchr(text + start, '\n', size - start)) != NULL;) {
+            size_t length = (size_t)(end - (text + start)) + 1;
+            if (!skips) publish_add_line(watch, maps, text + start, length);
+            skips = false;
+            start += length;
+        }
+        if (start == 0 && size == sizeof text) skips = true, start = size;
+        kept = size - start;
+        memmove(text, text + start, kept);
+    }
+    if (file >= 0) close(file);
+    errno = failure;
+}
+
+/* Makes sure that the table has the mapping of an address, if the process has one. Addresses
+ * without a file, as of compiled code, must not make every call read the mappings again. */
+static void publish_cover(tn_watch *watch, uint64_t address) {
+    for (uint32_t i = 0; i < watch->range_count; i++)
+        if (address - 1 >= watch->ranges[i].first && address - 1 < watch->ranges[i].last) return;
+    uint64_t count = ++watch->strangers;
+    if ((count & (count - 1)) == 0) publish_copy_maps(watch);
+}
+
+static void publish_program(tn__watch_header *header) {
+    int failure = errno, file = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, header->program, sizeof header->program - 1) : 0;
+    if (size > 0 && header->program[size - 1] == '\n') header->program[size - 1] = '\0';
+    if (file >= 0) close(file);
+    errno = failure;
 }
 
 static bool publish_is_name(const char *source) {
@@ -118,13 +201,14 @@ static void *publish_map(size_t size, int file) {
 
 static tn_status publish_open(tn_watch *watch, const char *source, uint32_t room, tn_error *error) {
     tn__watch_path((uint64_t)getpid(), source, watch->path);
-    int file = publish_create(watch->path, tn__watch_size(room));
+    size_t size = tn__watch_size(room) + TN__WATCH_MAPS_ROOM;
+    int file = publish_create(watch->path, size);
     if (file < 0 && errno == EEXIST)
         TN_FAIL(error, TN_E_INVALID, "this process publishes a table with the name %s already",
                 source);
     if (file < 0)
         return tn__where(error, tn__fail_system(error, errno, "create it"), "%s", watch->path);
-    tn__watch_header *header = publish_map(tn__watch_size(room), file);
+    tn__watch_header *header = publish_map(size, file);
     close(file);
     if (header == NULL) {
         unlink(watch->path);
@@ -137,6 +221,7 @@ static tn_status publish_open(tn_watch *watch, const char *source, uint32_t room
     header->pid = (uint64_t)getpid();
     header->row_count = 1;
     memcpy(header->source, source, strlen(source));
+    publish_program(header);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy(header->magic, TN__WATCH_MAGIC, sizeof TN__WATCH_MAGIC); /* last: it is valid now */
     watch->header = header;
@@ -180,7 +265,7 @@ tn_status tn_watch_create(const tn_watch_options *given, tn_watch **watch, tn_er
 void tn_watch_destroy(tn_watch *watch) {
     if (watch == NULL || watch->header == NULL) return;
     unlink(watch->path);
-    munmap(watch->header, tn__watch_size(watch->header->room));
+    munmap(watch->header, tn__watch_size(watch->header->room) + TN__WATCH_MAPS_ROOM);
     munmap(watch, watch->own_size);
 }
 
@@ -263,6 +348,7 @@ static uint32_t publish_row(tn_watch *watch, const tn_watch_label *label) {
     if (row == 0) return 0;
     tn__watch_row *made = &watch->rows[row];
     *made = (tn__watch_row){0};
+    if (name.address != 0) publish_cover(watch, name.address);
     memcpy(made->name.line, name.line, strlen(name.line));
     memcpy(made->name.module, name.module, strlen(name.module));
     memcpy(made->name.category, name.category, strlen(name.category));

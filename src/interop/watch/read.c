@@ -258,24 +258,6 @@ static tn_status read_open(const char *path, uid_t owner, int *file, tn_error *e
     return TN_OK;
 }
 
-static tn_status read_file_table(int file, const tn_watch_view *view, tn__watch_symbols *symbols,
-                                 tn__arena *arena, tn_watch_table *table, tn_error *error) {
-    read_file copy = {.context = arena->context};
-    bool is_whole = false;
-    tn_status status = TN_OK;
-    for (int i = 0; i < READ_TRIES && !is_whole && status == TN_OK; i++) {
-        if (i > 0) (void)sched_yield();
-        status = read_once(file, &copy, &is_whole, error);
-    }
-    if (status == TN_OK)
-        status =
-            read_table(copy.bytes, copy.size, view->pid, is_whole, symbols, arena, table, error);
-    tn__free(arena->context, copy.bytes, copy.room);
-    return status;
-}
-
-/* --- the tables of a process ------------------------------------------------------------------ */
-
 typedef struct read_view { /* The record of a view. */
     tn_watch_view view;    /* first: a pointer to one is a pointer to the other */
     tn_context context;
@@ -286,6 +268,47 @@ typedef struct read_view { /* The record of a view. */
     uint32_t name_count;
     tn_watch_table *tables;
 } read_view;
+
+/* Takes the mappings and the name of a process that has ended from a table of it. */
+static void read_leftovers(int file, const tn__watch_header *header, read_view *view,
+                           tn__watch_symbols *symbols) {
+    const tn_context *context = &view->context;
+    bool is_named = view->program[0] != '\0';
+    if (!is_named && read_is_text(header->program, sizeof header->program))
+        memcpy(view->program, header->program, sizeof view->program);
+    if (!tn__watch_symbols_are_missing(symbols) || header->room > TN__WATCH_ROWS_MAX + 1 ||
+        header->maps_size > TN__WATCH_MAPS_ROOM)
+        return;
+    char *text = tn__alloc(context, TN__WATCH_MAPS_ROOM);
+    size_t size = (size_t)header->maps_size;
+    off_t at = (off_t)tn__watch_size(header->room);
+    /* without memory, addresses have no names */
+    if (text == NULL) return;
+    if (pread(file, text, size, at) == (ssize_t)size) tn__watch_symbols_add(symbols, text, size);
+    tn__free(context, text, TN__WATCH_MAPS_ROOM);
+}
+
+static tn_status read_file_table(int file, read_view *made, tn__watch_symbols *symbols,
+                                 tn_watch_table *table, tn_error *error) {
+    const tn_watch_view *view = &made->view;
+    tn__arena *arena = &made->arena;
+    read_file copy = {.context = arena->context};
+    bool is_whole = false;
+    tn_status status = TN_OK;
+    for (int i = 0; i < READ_TRIES && !is_whole && status == TN_OK; i++) {
+        if (i > 0) (void)sched_yield();
+        status = read_once(file, &copy, &is_whole, error);
+    }
+    if (status == TN_OK && copy.size >= sizeof(tn__watch_header))
+        read_leftovers(file, (const tn__watch_header *)(const void *)copy.bytes, made, symbols);
+    if (status == TN_OK)
+        status =
+            read_table(copy.bytes, copy.size, view->pid, is_whole, symbols, arena, table, error);
+    tn__free(arena->context, copy.bytes, copy.room);
+    return status;
+}
+
+/* --- the tables of a process ------------------------------------------------------------------ */
 
 static int read_compare_names(const void *left, const void *right) { return strcmp(left, right); }
 
@@ -359,8 +382,8 @@ static tn_status read_tables(read_view *view, uid_t owner, tn_error *error) {
         if (!view->view.has_ended && !tn__watch_is_mapped(view->view.pid, path, true)) continue;
         status = read_open(path, owner, &file, error);
         if (status == TN_OK)
-            status = read_file_table(file, &view->view, symbols, &view->arena,
-                                     &view->tables[view->view.table_count], error);
+            status = read_file_table(file, view, symbols, &view->tables[view->view.table_count],
+                                     error);
         bool is_gone = file < 0 && access(path, F_OK) != 0; /* since the folder was listed */
         if (file >= 0) close(file);
         if (status == TN_OK) view->view.table_count++;

@@ -1,6 +1,6 @@
 /* symbols.c - names for addresses of the code of another process.
  *
- * The publishing process stores addresses only. Looking up their names there would take the lock of
+ * The publishing process stores addresses, and lines of its mappings for readers after its end. Looking up their names there would take the lock of
  * the dynamic loader within malloc, which can deadlock. The reader finds the file that is mapped at
  * an address in /proc/PID/maps, and the function in the symbol table of that file. Files are read
  * with bounds, not mapped: they may change or be damaged. A file that was replaced since it was
@@ -17,6 +17,13 @@
 tn__watch_symbols *tn__watch_symbols_open(uint64_t pid, tn__arena *arena) {
     (void)pid;
     return tn__arena_alloc(arena, 1);
+}
+bool tn__watch_symbols_are_missing(const tn__watch_symbols *symbols) {
+    (void)symbols;
+    return false;
+}
+void tn__watch_symbols_add(tn__watch_symbols *symbols, const char *text, size_t size) {
+    (void)symbols, (void)text, (void)size;
 }
 void tn__watch_symbols_find(tn__watch_symbols *symbols, uint64_t address, const char **line,
                             const char **module) {
@@ -130,6 +137,22 @@ tn__watch_symbols *tn__watch_symbols_open(uint64_t pid, tn__arena *arena) {
     return symbols;
 }
 
+bool tn__watch_symbols_are_missing(const tn__watch_symbols *symbols) {
+    return symbols->range_count == 0;
+}
+
+void tn__watch_symbols_add(tn__watch_symbols *symbols, const char *text, size_t size) {
+    char line[5000];
+    for (size_t at = 0, length; at < size; at += length + 1) {
+        const char *end = memchr(text + at, '\n', size - at);
+        length = end != NULL ? (size_t)(end - (text + at)) : size - at;
+        if (length >= sizeof line) continue;
+        memcpy(line, text + at, length);
+        line[length] = '\0';
+        symbols_read_line(symbols, line);
+    }
+}
+
 void tn__watch_symbols_close(tn__watch_symbols *symbols) {
     if (symbols == NULL) return;
     const tn_context *context = symbols->arena->context;
@@ -155,9 +178,11 @@ static bool symbols_read(int file, void *to, size_t size, uint64_t offset) {
     return true;
 }
 
-/* Opens the file of a mapping, if it is still the one that is mapped. */
+/* Opens the file of a mapping, if it is still the one that is mapped. The path may come from a
+ * table, so a device, which may act when it is opened, is not opened. */
 static int symbols_open_file(const symbols_file *file) {
     struct stat found;
+    if (stat(file->path, &found) != 0 || !S_ISREG(found.st_mode)) return -1;
     int descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return -1;
     if (fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode) && found.st_ino == file->inode &&

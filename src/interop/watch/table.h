@@ -10,6 +10,10 @@
  * when the row changes after it (`seen`), so a new peak costs O(1). Each change has a number; a
  * moment is known by the number of the change that reached it.
  *
+ * After the rows, a table has the lines of /proc/PID/maps that describe code, so that addresses still
+ * have names when the process has ended. The publishing process copies them when it meets an address
+ * outside of them.
+ *
  * The file is FOLDER/tenure-watch-PID-SOURCE with mode 0600 in /dev/shm, or in /tmp where that does
  * not exist. Not XDG_RUNTIME_DIR: the reader may have another value of it. The file is created with
  * O_EXCL and O_NOFOLLOW, all its memory at once, so that a full file system cannot end the
@@ -25,11 +29,12 @@
 #include "base/base.h"
 
 #define TN__WATCH_MAGIC "tnwatch"
-#define TN__WATCH_VERSION 1u
+#define TN__WATCH_VERSION 2u
 #define TN__WATCH_PREFIX "tenure-watch-"
 #define TN__WATCH_PAST 32u
 #define TN__WATCH_ROWS_MAX 65535u
 #define TN__WATCH_ROWS_DEFAULT 2047u
+#define TN__WATCH_MAPS_ROOM 65536u /* bytes for the lines about code */
 #define TN__WATCH_SOURCE_MAX 32u /* bytes of a name, with its terminating NUL */
 
 typedef enum tn__watch_moment_id {
@@ -78,7 +83,9 @@ typedef struct tn__watch_header {
     uint64_t past_count; /* number of steps that have ended; step n is at past[n % PAST] */
     char source[TN__WATCH_SOURCE_MAX];
     tn__watch_past past[TN__WATCH_PAST];
-    char spare[256];
+    uint64_t maps_size; /* bytes of the lines about code, which follow all rows of the file */
+    char program[64];   /* name of the program; "": unknown */
+    char spare[184];
 } tn__watch_header;
 
 static inline uint64_t tn__watch_at(const tn__watch_header *header, const tn__watch_row *row,
@@ -88,6 +95,8 @@ static inline uint64_t tn__watch_at(const tn__watch_header *header, const tn__wa
                : row->bytes;
 }
 
+/* Returns the bytes of the header and of `room` rows. A file has TN__WATCH_MAPS_ROOM more after all
+ * its rows. */
 static inline size_t tn__watch_size(uint32_t room) {
     return sizeof(tn__watch_header) + (size_t)room * sizeof(tn__watch_row);
 }
@@ -109,6 +118,11 @@ tn_status tn__watch_parse(const void *bytes, size_t size, uint64_t pid, bool is_
 /* Turns addresses of the code of a process into names (symbols.c): its mappings are read once. */
 typedef struct tn__watch_symbols tn__watch_symbols;
 tn__watch_symbols *tn__watch_symbols_open(uint64_t pid, tn__arena *arena);
+/* Whether the mappings of the process could not be read, as after its end. */
+bool tn__watch_symbols_are_missing(const tn__watch_symbols *symbols);
+/* Adds mappings from lines of /proc/PID/maps, such as those of a table. Nothing in them is
+ * trusted. */
+void tn__watch_symbols_add(tn__watch_symbols *symbols, const char *text, size_t size);
 /* Sets *line and *module for an address; both stay as they are if nothing is known of it. Strings
  * belong to the arena. */
 void tn__watch_symbols_find(tn__watch_symbols *symbols, uint64_t address, const char **line,

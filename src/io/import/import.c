@@ -6,6 +6,7 @@
  * activations, and errors that name the file.
  */
 #include "graph/infer/infer.h"
+#include "graph/rules/fold.h"
 #include "io/import/dims.h"
 #include "io/import/importer.h"
 #include "io/import/kinds.h"
@@ -211,8 +212,7 @@ static tn_status values_ints(const tn_importer *importer, const tn_input_value *
 
 /* Rounds values to the element type, so that folding computes with the values of a run. */
 static void values_floats(const tn_input_value *given, tn_dtype dtype, double *floats) {
-    for (uint32_t i = 0; i < given->count; i++)
-        floats[i] = dtype == TN_FLOAT32 ? (double)(float)given->numbers[i] : given->numbers[i];
+    for (uint32_t i = 0; i < given->count; i++) floats[i] = tn__round(dtype, given->numbers[i]);
 }
 
 typedef union values_scratch {
@@ -228,7 +228,7 @@ static tn_status values_set(const tn_importer *importer, const tn_input_value *g
     TN_TRY(values_find(importer, given, &id));
     const tn_tensor *tensor = tn_graph_tensor(importer->graph, id);
     TN_TRY(values_check(importer, given, tensor));
-    bool floating = tensor->dtype == TN_FLOAT32 || tensor->dtype == TN_FLOAT64;
+    bool floating = tn__is_float(tensor->dtype);
     if (floating)
         values_floats(given, tensor->dtype, scratch->floats);
     else
@@ -285,6 +285,18 @@ bool tn_import_recognises(const char *path) { return import_by_suffix(path) != N
 
 /* --- recognising files --- */
 
+/* Returns the suffix of a name if it names a kind of files, of models or of others; NULL: it names
+ * none, or the file is standard input. Files of many kinds end in .bin and .pb. */
+static const char *import_said(const char *name) {
+    const char *suffix = strrchr(name, '.'), *slash = strrchr(name, '/');
+    if ((name[0] == '-' && name[1] == '.') || suffix == NULL || (slash != NULL && slash > suffix))
+        return NULL;
+    if (tn__has_suffix(name, ".bin") || tn__has_suffix(name, ".pb")) return NULL;
+    bool known = tn_import_recognises(name) || tn_weights_recognises(name) ||
+                 tn_weights_how_to_export(name) != NULL || tn__file_kind_has_suffix(suffix);
+    return known ? suffix : NULL;
+}
+
 tn_status tn__import_choose(const char *name, tn__span file, const tn_import_format **format,
                             tn_error *error) {
     if (!file.size) TN_FAIL(error, TN_E_INVALID, "the file is empty");
@@ -294,10 +306,11 @@ tn_status tn__import_choose(const char *name, tn__span file, const tn_import_for
     const tn__file_kind *kind = tn__file_kind_of(file);
     const tn_import_format *found =
         kind != NULL && kind->suffix != NULL ? import_by_suffix(kind->suffix) : NULL;
+    const char *said = import_said(name);
     if (named == NULL) *format = found;
-    bool says = named != NULL && (name[0] != '-' || name[1] != '.'); /* not standard input */
-    if (kind != NULL && *format != found)
-        return tn__file_kind_refuse(kind, says ? named->suffix : NULL, error);
+    /* the contents are of another kind than the name says */
+    if (kind != NULL && (*format != found || (found != NULL && said != NULL)))
+        return tn__file_kind_refuse(kind, said, error);
     if (*format != NULL) return TN_OK;
     const char *how = tn_weights_how_to_export(name);
     if (how != NULL) TN_FAIL(error, TN_E_UNSUPPORTED, "%s", how);

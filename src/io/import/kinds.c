@@ -146,6 +146,20 @@ const tn__file_kind *tn__file_kind_of(tn__span file) {
     return tn__import_onnx.probe(file.bytes, file.size) ? &onnx : NULL;
 }
 
+bool tn__file_kind_has_suffix(const char *suffix) {
+    static const char *const others[] = {".json", ".pte", ".safetensors"};
+    bool has = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        has = has || strcmp(suffix, others[i]) == 0;
+    for (size_t i = 0; i < sizeof kind_marks / sizeof *kind_marks; i++)
+        has = has || (kind_marks[i].kind.suffix != NULL && strcmp(suffix, kind_marks[i].kind.suffix) == 0);
+#ifndef TENURE_MINIMAL
+    for (size_t i = 0; i < sizeof kind_members / sizeof *kind_members; i++)
+        has = has || strcmp(suffix, kind_members[i].kind.suffix) == 0;
+#endif
+    return has;
+}
+
 tn_status tn__file_kind_refuse(const tn__file_kind *kind, const char *said, tn_error *error) {
     const char *how = kind->suffix != NULL ? tn_weights_how_to_export(kind->suffix) : NULL;
     char is[60] = "this is ";

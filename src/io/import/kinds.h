@@ -16,6 +16,8 @@ typedef struct tn__file_kind {
 /* Returns the kind of a file; NULL: unknown, or text without a mark. The result is static. Cost:
  * O(1); for a zip archive O(members). */
 const tn__file_kind *tn__file_kind_of(tn__span file);
+/* Whether files of a kind have the suffix, as ".gguf". */
+bool tn__file_kind_has_suffix(const char *suffix);
 /* Fails with a message that names the kind of the file and the remedy. `said` is the suffix of its
  * name; NULL: the name says nothing. */
 tn_status tn__file_kind_refuse(const tn__file_kind *kind, const char *said, tn_error *error);

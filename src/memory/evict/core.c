@@ -72,7 +72,7 @@ tn_status tn__evict_create(const tn__evict_options *options, tn__evict **evict, 
     const tn__policy *policy = tn__policy_find(options->policy);
     uint64_t alignment = options->alignment != 0 ? options->alignment : 64;
     if (policy == NULL)
-        TN_FAIL(error, TN_E_UNKNOWN, "there is no policy '%.80s'; see `tenure list policies`",
+        TN_FAIL(error, TN_E_UNKNOWN, "there is no policy '%.80s'; see `tn_evict_policy_name`",
                 options->policy);
     if (!tn__is_power_of_two(alignment))
         TN_FAIL(error, TN_E_INVALID, "the alignment of places is a power of two");

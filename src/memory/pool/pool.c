@@ -42,7 +42,7 @@ static tn_status pool_check_options(const tn_pool_options *options, const tn__te
     if (*technique == NULL) {
         char asked[TN__NEAR_TEXT];
         TN_FAIL(error, TN_E_UNKNOWN, "there is no pool '%.80s'; %s", name,
-                tn__near_of(name, tn_pool_count(), tn_pool_name, "see `tenure list pools`", asked));
+                tn__near_of(name, tn_pool_count(), tn_pool_name, "see `tn_pool_name`", asked));
     }
     if (alignment > POOL_ALIGNMENT_MAX || (alignment != 0 && !tn__is_power_of_two(alignment)))
         TN_FAIL(error, TN_E_INVALID,

@@ -44,6 +44,7 @@ void tn_problem_destroy(tn_problem *problem) {
              problem->separation_room * sizeof *problem->separations);
     tn__free(&context, problem->reuse_costs,
              problem->reuse_cost_room * sizeof *problem->reuse_costs);
+    tn__free(&context, problem->exclusions, problem->exclusion_room * sizeof *problem->exclusions);
     tn__free(&context, problem->reserved, problem->reserved_room * sizeof *problem->reserved);
     tn__free(&context, problem->events, problem->event_room * sizeof *problem->events);
     tn__free(&context, problem->orders, problem->order_room * sizeof *problem->orders);
@@ -60,7 +61,9 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
                 problem->bank_count);
     if (!(bank->bytes_per_s >= 0 && bank->bytes_per_s <= DBL_MAX))
         TN_FAIL(error, TN_E_INVALID, "bank %u has a speed that is not a number from 0 up", id);
-    const char *name = bank->name != NULL ? bank->name : "arena";
+    char usual[24] = "arena";
+    if (id > 0) snprintf(usual, sizeof usual, "bank %u", id);
+    const char *name = bank->name != NULL ? bank->name : usual;
     char *copy = tn__arena_string(&problem->arena, name, strlen(name));
     if (copy == NULL || !tn__reserve(&problem->context, &problem->banks, &problem->bank_room,
                                      (size_t)id + 1, sizeof *problem->banks))
@@ -69,8 +72,8 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
         (tn_bank){.name = copy, .capacity = bank->capacity, .bytes_per_s = bank->bytes_per_s};
     if (id == problem->bank_count) {
         problem->bank_count++;
-        /* no ids of a file, because the file that was read does not contain the added bank */
-        problem->file_bank_ids = NULL;
+        /* the file that was read does not contain the added bank */
+        problem->dsa = NULL;
     }
     return TN_OK;
 }
@@ -314,8 +317,8 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
     else if (problem->group_count > 0)
         problem->group_of[problem->count] = TN__NO_GROUP;
     problem->bodies[problem->count++] = made;
-    /* a reader sets the ids of a file after it has added all buffers */
-    problem->file_body_ids = NULL;
+    /* a reader sets the facts of its file after it has added all buffers */
+    problem->dsa = NULL;
     problem->piece_count += made.piece_count;
     problem->any_count += (made.flags & TN_BODY_ANY_BANK) != 0;
     return TN_OK;

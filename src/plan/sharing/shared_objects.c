@@ -335,7 +335,7 @@ tn_status tn_objects_plan(const tn_object_record *records, uint32_t count,
         char asked[TN__NEAR_TEXT];
         TN_FAIL(error, TN_E_UNKNOWN, "no strategy for objects is called '%.60s'; %s", name,
                 tn__near_of(name, tn_object_strategy_count(), tn_object_strategy_name,
-                            "see `tenure list objects`", asked));
+                            "see `tn_object_strategy_name`", asked));
     }
     return tn__objects_plan_with(strategy, records, count, options, objects, error);
 }

@@ -161,6 +161,26 @@ static int occupancy_run_order(const void *a, const void *b) {
     return (x->at > y->at) - (x->at < y->at);
 }
 
+/* Reports that a pattern matches no tensor of the arena. A static tensor can match: its memory is
+ * outside of the arena, or it has an offset of its own there. */
+static tn_status occupancy_no_chain(const liveness_state *liveness, const char *pattern) {
+    const tn_graph *graph = liveness->graph;
+    for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
+        const tn_tensor *tensor = tn_graph_tensor(graph, id);
+        if (!tn__glob(pattern, tensor->name)) continue;
+        if (tn_tensor_is_static(tensor))
+            TN_FAIL(liveness->error, TN_E_INVALID,
+                    "`adjacent`: '%.80s' matches only tensors that are kept between runs, such as "
+                    "the %s '%.60s'; only tensors that a run computes or reads as an input can be "
+                    "adjacent",
+                    pattern, tn_kind_name(tensor->kind), tensor->name);
+        TN_FAIL(liveness->error, TN_E_INVALID,
+                "`adjacent`: tensor '%.60s', which matches '%.80s', has no memory in the arena",
+                tensor->name, pattern);
+    }
+    TN_FAIL(liveness->error, TN_E_INVALID, "`adjacent`: no tensor matches '%.80s'", pattern);
+}
+
 /* Sorts the buffers of each chain by the definitions of their tensors, behind each other, because
  * a tied body must be added after its leader. */
 static tn_status occupancy_sort_chains(const liveness_state *liveness, const buffer_member *members,
@@ -176,10 +196,7 @@ static tn_status occupancy_sort_chains(const liveness_state *liveness, const buf
         run->key = chain->key;
     }
     for (uint32_t c = 0; c < liveness->options.adjacent_count; c++) {
-        if (!chains[c].begun)
-            TN_FAIL(liveness->error, TN_E_INVALID,
-                    "`adjacent`: no tensor of the arena matches '%.80s'",
-                    liveness->options.adjacent[c]);
+        if (!chains[c].begun) return occupancy_no_chain(liveness, liveness->options.adjacent[c]);
         chains[c].begun = false;
     }
     qsort(runs, count, sizeof *runs, occupancy_run_order);

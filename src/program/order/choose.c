@@ -67,7 +67,7 @@ static tn_status choose_gather(choose_work *choose) {
         char asked[TN__NEAR_TEXT];
         TN_FAIL(choose->error, TN_E_UNKNOWN, "no order is called '%.60s'; %s", choose->name,
                 tn__near_of(choose->name, tn_order_count(), tn_order_name,
-                            "see `tenure list orders`, or auto, the best of them", asked));
+                            "see `tn_order_name`, or auto, the best of them", asked));
     }
     TN_TRY(choose_add(choose, file));
     if (!all && order == file) return TN_OK;

@@ -46,7 +46,7 @@ static tn_status allocations_render(const tn_report *report, tn__text *text, tn_
 const tn_report_format tn__report_format_allocations = {
     .name = "allocations",
     .suffix = ".trace.csv",
-    .summary = "the allocations and frees of a run, for tenure replay",
+    .summary = "the allocations and frees of a run, to replay on other pools",
     .of_run = true,
     .render = allocations_render,
 };

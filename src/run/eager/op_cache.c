@@ -450,7 +450,7 @@ static tn_status op_cache_graph(tn__op_cache *cache, tn__cached_op *it, const tn
     if (status == TN_E_UNKNOWN) {
         if (tn__rule_of(it->graph, 0) == NULL)
             tn__fail(error, TN_E_INVALID,
-                     "there is no operator '%.60s' in domain '%.60s'; see `tenure list operators`",
+                     "there is no operator '%.60s' in domain '%.60s'; see `tn_op_rule_type`",
                      ask->type, ask->domain);
         else
             tn__fail(error, TN_E_INVALID, OP_CACHE_UNKNOWN);

@@ -9,6 +9,7 @@
 
 #include "graph/rules/fold.h"
 #include "graph/gradients/gradient.h"
+#include "graph/train/frame.h"
 #include "run/eager/interpreter.h"
 
 #define UPDATE_STATES 2u /* largest number of state tensors of a parameter */
@@ -63,17 +64,42 @@ static tn_status update_parameter_add(tn_eager_optimizer *it, tn_handle handle, 
     return TN_OK;
 }
 
+/* Checks that no parameter is given twice: an optimizer updates each once in a step. */
+static tn_status update_check_twice(const tn_eager_optimizer *it, tn_error *error) {
+    const tn_context *context = &it->eager->context;
+    size_t count = it->count, bytes = count * sizeof(tn__sort_item);
+    tn__sort_item *items = tn__alloc_array(context, count, sizeof *items);
+    if (items == NULL) return tn__no_memory(error, "an optimizer");
+    for (uint32_t i = 0; i < count; i++)
+        items[i] = (tn__sort_item){.key = it->parameters[i].item, .id = i};
+    bool sorted = tn__sort_items(context, items, count);
+    tn_status status = sorted ? TN_OK : tn__no_memory(error, "an optimizer");
+    for (size_t i = 1; i < count && status == TN_OK; i++)
+        if (items[i].key == items[i - 1].key)
+            status = tn__fail(error, TN_E_INVALID,
+                              "parameters %u and %u are one tensor, '%.80s'; give it once",
+                              items[i - 1].id, items[i].id,
+                              it->eager->items[items[i].key].name);
+    tn__free(context, items, bytes);
+    return status;
+}
+
 static tn_status update_options(tn_eager_optimizer *it, tn_error *error) {
     tn_eager_optimizer_options *options = &it->options;
     if (options->optimizer >= TN_OPTIMIZER_NONE)
         TN_FAIL(error, TN_E_INVALID, "no optimizer of that number updates anything");
-    if (!isfinite(options->momentum + options->beta1 + options->beta2 + options->epsilon +
-                  options->weight_decay))
-        TN_FAIL(error, TN_E_INVALID, "a number of an optimizer is not finite");
-    if (options->momentum == 0) options->momentum = 0.9;
-    if (options->beta1 == 0) options->beta1 = 0.9;
-    if (options->beta2 == 0) options->beta2 = 0.999;
-    if (options->epsilon == 0) options->epsilon = 1e-8;
+    tn_train_options all = TN_TRAIN_OPTIONS_INIT;
+    all.momentum = options->momentum;
+    all.beta1 = options->beta1;
+    all.beta2 = options->beta2;
+    all.epsilon = options->epsilon;
+    all.weight_decay = options->weight_decay;
+    all = tn__train_options(&all);
+    TN_TRY(tn__train_check_numbers(&all, error));
+    options->momentum = all.momentum;
+    options->beta1 = all.beta1;
+    options->beta2 = all.beta2;
+    options->epsilon = all.epsilon;
     bool adam = options->optimizer == TN_OPTIMIZER_ADAM || options->optimizer == TN_OPTIMIZER_ADAMW;
     it->state_count = adam ? 2 : options->optimizer == TN_OPTIMIZER_MOMENTUM;
     return TN_OK;
@@ -93,6 +119,7 @@ tn_status tn_eager_optimizer_create(tn_eager *eager, const tn_eager_optimizer_op
                                                 : tn__no_memory(error, "an optimizer");
     for (uint32_t i = 0; i < count && status == TN_OK; i++)
         status = update_parameter_add(made, parameters[i], error);
+    if (status == TN_OK && count > 1) status = update_check_twice(made, error);
     if (status == TN_OK)
         *optimizer = made;
     else
@@ -175,6 +202,11 @@ static tn_status update_all(tn_eager_optimizer *it, tn_handle *gradients, tn__ea
 tn_status tn_eager_optimizer_step(tn_eager_optimizer *it, tn_handle *gradients,
                                   double learning_rate, tn_error *error) {
     const float rate = (float)learning_rate;
+    if (!isfinite(rate))
+        return tn__where(error,
+                         tn__fail(error, TN_E_INVALID, "a learning rate of %g is not finite",
+                                  learning_rate),
+                         "optimizer");
     const int64_t step = it->step; /* the operators count from 0 */
     const tn_eager_data rate_data = {
         .dtype = TN_FLOAT32, .kind = TN_KIND_INPUT, .data = &rate, .name = "learning_rate"};

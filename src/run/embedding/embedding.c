@@ -43,8 +43,8 @@ static tn_status cache_complete(const tn_embedding_options *given, tn__cache_wis
     if (wish->policy == NULL) return TN_E_UNKNOWN;
     if (wish->policy->sees_future)
         TN_FAIL(error, TN_E_UNSUPPORTED,
-                "policy %s knows what comes, which only a recorded run can tell (tenure embed "
-                "replay); choose another",
+                "policy %s needs the lookups that are to come, and so a recorded run "
+                "(tn_embedding_replay); choose another",
                 wish->policy->name);
     return tn__row_reader_find(options.reader, &wish->reader, error);
 }
@@ -190,7 +190,6 @@ static void embedding_lay_out(tn_embedding *e, const tn__division *division,
                            .random = {wish->options.seed}};
     e->io = (tn__row_io){.reader = wish->reader,
                          .state = slab + division->reader,
-                         .file = e->file,
                          .depth = division->depth,
                          .transfers = (tn__row_transfer *)(void *)(slab + division->transfers),
                          .copies = slab + division->copies};
@@ -264,7 +263,6 @@ static tn_status embedding_start(tn_embedding *e, const tn__cache_wish *wish, tn
     e->facts.batch_rows = e->batch_rows;
     e->facts.checkpoints = e->journal.generation;
     e->facts.undone = e->journal.undone;
-    e->io.file = e->file;
     return tn__row_io_open(&e->io, wish->options.threads, error);
 }
 

@@ -279,8 +279,8 @@ tn_status tn__journal_look(tn_embedding *e, tn_error *error) {
         error,
         tn__fail(error, TN_E_UNSUPPORTED,
                  "the table was left in the middle of training, and what was done "
-                 "since its last checkpoint must be undone first: open it for writing, "
-                 "or `tenure embed undo`"),
+                 "since its last checkpoint must be undone first: open it for writing "
+                 "(`tn_embedding_open`)"),
         "%s", e->path);
 }
 

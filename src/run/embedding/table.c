@@ -219,12 +219,12 @@ tn_status tn__table_read(int file, const char *path, tn_embedding_table *table, 
     if (fstat(file, &facts) != 0) return tn__file_reason(path, "look at it", error);
     if (!S_ISREG(facts.st_mode) || facts.st_size < (off_t)sizeof head)
         return table_refuse(path, error,
-                            "is no table of rows (`tenure embed create` makes one): too short, or "
+                            "is no table of rows (`tn_embedding_create` makes one): too short, or "
                             "no regular file");
     TN_TRY(tn__file_get(file, path, &head, sizeof head, 0, error));
     if (memcmp(head.magic, "TENUREEB", sizeof head.magic) != 0)
         return table_refuse(path, error,
-                            "is no table of rows (`tenure embed create` makes one): byte 0");
+                            "is no table of rows (`tn_embedding_create` makes one): byte 0");
     if (head.version != TABLE_VERSION)
         return table_refuse(path, error, "is a table of another version: byte 8");
     tn_embedding_table made = TN_EMBEDDING_TABLE_INIT;

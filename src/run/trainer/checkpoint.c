@@ -72,17 +72,36 @@ tn_status tn__checkpoint_facts(tn__checkpoint_reader *reader, tn_kept *kept) {
     return checkpoint_fits(kept) ? TN_OK : tn__checkpoint_damaged(reader);
 }
 
+tn__checkpoint_head tn__checkpoint_head_make(const char *magic, uint32_t count,
+                                             const tn_checkpoint_run *run) {
+    tn__checkpoint_head head = {.version = TN__CHECKPOINT_VERSION, .count = count};
+    memcpy(head.magic, magic, sizeof head.magic);
+    memcpy(head.run, run, sizeof head.run);
+    memcpy(head.more, (const uint8_t *)run + sizeof head.run, sizeof head.more);
+    return head;
+}
+
+tn_checkpoint_run tn__checkpoint_run_of(const tn__checkpoint_head *head) {
+    tn_checkpoint_run run;
+    memcpy(&run, head->run, sizeof head->run);
+    memcpy((uint8_t *)&run + sizeof head->run, head->more, sizeof head->more);
+    return run;
+}
+
 tn_status tn__checkpoint_head_of(tn__checkpoint_reader *reader, const char *magic, uint64_t least,
                                  tn__checkpoint_head *head) {
     const uint8_t *bytes = reader->at;
-    size_t size = reader->left;
-    TN_TRY(tn__checkpoint_copy(reader, head, sizeof *head));
+    size_t size = reader->left, oldest = offsetof(tn__checkpoint_head, more);
+    memset(head, 0, sizeof *head);
+    TN_TRY(tn__checkpoint_copy(reader, head, oldest));
     if (memcmp(head->magic, magic, sizeof head->magic) != 0 ||
-        head->version != TN__CHECKPOINT_VERSION)
+        head->version < TN__CHECKPOINT_OLDEST || head->version > TN__CHECKPOINT_VERSION)
         TN_FAIL(reader->error, TN_E_INVALID, "%.200s is not a checkpoint of this version",
                 reader->path);
+    if (head->version > TN__CHECKPOINT_OLDEST)
+        TN_TRY(tn__checkpoint_copy(reader, head->more, sizeof head->more));
     if (head->hash != tn__checkpoint_hash(bytes, size) || head->count > reader->left / least ||
-        head->run.loss >= TN_LOSS_COUNT)
+        tn__checkpoint_run_of(head).loss >= TN_LOSS_COUNT)
         TN_FAIL(reader->error, TN_E_INVALID, "%.200s: the checkpoint is damaged or cut short",
                 reader->path);
     return TN_OK;
@@ -139,7 +158,8 @@ static tn_status checkpoint_read(tn_checkpoint *checkpoint, const char *name, co
         .path = checkpoint->path, .start = bytes, .at = bytes, .left = size, .error = error};
     TN_TRY(checkpoint_is_whole(checkpoint->path, bytes, size, error));
     TN_TRY(tn__checkpoint_head_of(&reader, "TENURECK", TN__CHECKPOINT_LEAST, &head));
-    checkpoint->run = head.run;
+    checkpoint->version = head.version;
+    checkpoint->run = tn__checkpoint_run_of(&head);
     return checkpoint_tensors(&reader, head.count, checkpoint);
 }
 
@@ -320,9 +340,7 @@ static tn_status run_write(const char *path, uint8_t *file, uint64_t size, tn_en
                            const tn__keeping *keeping, const tn_checkpoint_run *run,
                            tn_error *error) {
     const char *odd = NULL;
-    tn__checkpoint_head head = {
-        .version = TN__CHECKPOINT_VERSION, .count = keeping->count, .run = *run};
-    memcpy(head.magic, "TENURECK", 8);
+    tn__checkpoint_head head = tn__checkpoint_head_make("TENURECK", keeping->count, run);
     TN_TRY(run_fill(file + sizeof head, engine, keeping, &odd, error));
     TN_TRY(tn__checkpoint_is_odd(odd, path, run, error));
     tn__checkpoint_seal(file, size, &head);
@@ -345,24 +363,99 @@ tn_status tn__checkpoint_save(const char *path, tn_engine *engine, const tn__kee
 
 /* --- restoring --- */
 
+/* How a setting of tn_checkpoint_run is stored and printed. */
+typedef enum setting_kind {
+    SETTING_COUNT,
+    SETTING_REAL,
+    SETTING_OPTIMIZER,
+    SETTING_LOSS,
+    SETTING_DTYPE,
+    SETTING_OUTPUT
+} setting_kind;
+
+typedef struct run_setting {
+    const char *name;
+    size_t at; /* offset in tn_checkpoint_run */
+    setting_kind kind;
+} run_setting;
+
+#define SETTING(field, name, kind) {name, offsetof(tn_checkpoint_run, field), kind}
+static const run_setting run_settings[] = {
+    SETTING(seed, "seed", SETTING_COUNT),
+    SETTING(batch, "batch", SETTING_COUNT),
+    SETTING(micro_batches, "number of micro-batches", SETTING_COUNT),
+    SETTING(optimizer, "optimizer", SETTING_OPTIMIZER),
+    SETTING(loss, "loss", SETTING_LOSS),
+    SETTING(output, "output for the loss", SETTING_OUTPUT),
+    SETTING(dtype, "element type", SETTING_DTYPE),
+    SETTING(samples, "number of samples", SETTING_COUNT),
+    SETTING(dropout_seed, "seed of dropout", SETTING_COUNT),
+    SETTING(momentum, "momentum", SETTING_REAL),
+    SETTING(nesterov, "form of momentum (1: Nesterov's)", SETTING_COUNT),
+    SETTING(beta1, "beta1", SETTING_REAL),
+    SETTING(beta2, "beta2", SETTING_REAL),
+    SETTING(epsilon, "epsilon", SETTING_REAL),
+    SETTING(weight_decay, "weight decay", SETTING_REAL),
+    SETTING(loss_scale, "loss scale (0: it adapts)", SETTING_REAL),
+    SETTING(batch_norm_momentum, "momentum of running statistics", SETTING_REAL),
+    SETTING(prune_share, "share of weights to prune", SETTING_REAL),
+    SETTING(prune_begin, "step at which pruning begins", SETTING_COUNT),
+    SETTING(prune_end, "step at which pruning ends", SETTING_COUNT),
+    SETTING(prune_every, "number of steps between two prunings", SETTING_COUNT),
+};
+#undef SETTING
+
+static size_t setting_size(const run_setting *setting) {
+    return setting->kind == SETTING_COUNT || setting->kind == SETTING_REAL ? 8 : 4;
+}
+
+static void setting_text(const run_setting *setting, const tn_checkpoint_run *run, char text[32]) {
+    const uint8_t *at = (const uint8_t *)run + setting->at;
+    uint64_t count;
+    uint32_t number;
+    double real;
+    memcpy(&number, at, sizeof number);
+    if (setting->kind == SETTING_COUNT) {
+        memcpy(&count, at, sizeof count);
+        snprintf(text, 32, "%llu", (unsigned long long)count);
+    } else if (setting->kind == SETTING_REAL) {
+        memcpy(&real, at, sizeof real);
+        snprintf(text, 32, "%.9g", real);
+    } else if (setting->kind == SETTING_OPTIMIZER && number < TN_OPTIMIZER_COUNT) {
+        snprintf(text, 32, "%s", tn_optimizer_name((tn_optimizer)number));
+    } else if (setting->kind == SETTING_LOSS && number < TN_LOSS_COUNT) {
+        snprintf(text, 32, "%s", tn_loss_name((tn_loss)number));
+    } else if (setting->kind == SETTING_DTYPE && number < TN_DTYPE_COUNT) {
+        snprintf(text, 32, "%s", tn_dtype_name((tn_dtype)number));
+    } else {
+        snprintf(text, 32, "%u", number);
+    }
+}
+
+/* Whether a file of an older version leaves the setting unknown. Version 3 has none of the later
+ * settings, and some programs wrote 0 for every loss in it. */
+static bool setting_is_unknown(const run_setting *setting, const tn_checkpoint *checkpoint) {
+    if (checkpoint->version > TN__CHECKPOINT_OLDEST) return false;
+    return setting->at >= TN__CHECKPOINT_RUN_OLDEST ||
+           (setting->kind == SETTING_LOSS && checkpoint->run.loss == 0);
+}
+
 static tn_status run_compare(const tn_checkpoint *checkpoint, const tn_checkpoint_run *run,
                              tn_error *error) {
     const tn_checkpoint_run *was = &checkpoint->run;
-    if (was->seed == run->seed && was->batch == run->batch && was->optimizer == run->optimizer &&
-        was->dtype == run->dtype && was->micro_batches == run->micro_batches &&
-        was->samples == run->samples && was->output == run->output &&
-        (was->loss == run->loss || was->loss == 0))
-        /* the number 0 for the loss comes from an old version, which wrote 0 for every loss
-         * function */
-        return TN_OK;
-    TN_FAIL(error, TN_E_INVALID,
-            "%.200s is of a run with another seed, batch, optimizer, loss, element type or data: "
-            "seed %llu, batch %llu x %llu, %s, %llu samples",
-            checkpoint->path, (unsigned long long)was->seed, (unsigned long long)was->batch,
-            (unsigned long long)was->micro_batches,
-            was->optimizer < TN_OPTIMIZER_COUNT ? tn_optimizer_name((tn_optimizer)was->optimizer)
-                                                : "no optimizer",
-            (unsigned long long)was->samples);
+    char there[32], here[32];
+    for (size_t i = 0; i < sizeof run_settings / sizeof *run_settings; i++) {
+        const run_setting *setting = &run_settings[i];
+        if (memcmp((const uint8_t *)was + setting->at, (const uint8_t *)run + setting->at,
+                   setting_size(setting)) == 0 ||
+            setting_is_unknown(setting, checkpoint))
+            continue;
+        setting_text(setting, was, there);
+        setting_text(setting, run, here);
+        TN_FAIL(error, TN_E_INVALID, "%.200s is of a run with another %s: %s there, %s here",
+                checkpoint->path, setting->name, there, here);
+    }
+    return TN_OK;
 }
 
 /* Whether a stored tensor is the mask of a pruned parameter (masks.c). */
@@ -378,26 +471,70 @@ static bool checkpoint_is_mask(const tn_checkpoint *checkpoint, const tn_kept *k
     return false;
 }
 
-static tn_status run_compare_tensors(const tn_checkpoint *checkpoint, const tn__keeping *keeping,
-                                     tn_error *error) {
-    uint32_t count = keeping->count;
-    for (uint32_t i = 0; i < count || i < checkpoint->count; i++) {
-        const tn__keep *keep = i < count ? &keeping->list[i] : NULL;
-        if (keep != NULL && i < checkpoint->count && checkpoint->kept[i].role == keep->role &&
-            checkpoint_kept_is(&checkpoint->kept[i], keep))
-            continue;
-        if (keep == NULL && checkpoint_is_mask(checkpoint, &checkpoint->kept[i]))
+static bool keeping_has(const tn__keeping *keeping, const char *name) {
+    for (uint32_t i = 0; i < keeping->count; i++)
+        if (strcmp(keeping->list[i].name, name) == 0) return true;
+    return false;
+}
+
+static bool checkpoint_has(const tn_checkpoint *checkpoint, const char *name) {
+    for (uint32_t i = 0; i < checkpoint->count; i++)
+        if (strcmp(checkpoint->kept[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Writes a type such as "float32[2,3]" into `text`; a longer text is cut off. */
+static void tensor_text(tn_dtype dtype, uint32_t rank, const int64_t *shape, char text[120]) {
+    int used = snprintf(text, 120, "%s[", tn_dtype_name(dtype));
+    for (uint32_t d = 0; d < rank && used < 100; d++)
+        used += snprintf(text + used, 120 - (size_t)used, "%s%lld", d > 0 ? "," : "",
+                         (long long)shape[d]);
+    snprintf(text + used, 120 - (size_t)used, "]");
+}
+
+/* Reports the first tensor in which a checkpoint and a run differ. kept, keep: the tensors at its
+ * place in both; NULL: one of them has fewer tensors. */
+static tn_status tensors_differ(const tn_checkpoint *checkpoint, const tn__keeping *keeping,
+                                const tn_kept *kept, const tn__keep *keep, tn_error *error) {
+    const char *path = checkpoint->path;
+    char there[120], here[120];
+    if (kept != NULL && !keeping_has(keeping, kept->name)) {
+        if (checkpoint_is_mask(checkpoint, kept))
             TN_FAIL(error, TN_E_INVALID,
-                    "%.200s is of a run that prunes '%.80s', and this one does not",
-                    checkpoint->path, checkpoint->kept[i].name);
-        if (keep != NULL && keep->held != NULL)
+                    "%.200s is of a run that prunes '%.80s', and this one does not", path,
+                    kept->name);
+        TN_FAIL(error, TN_E_INVALID,
+                "%.200s has '%.80s', which this run does not train: it is frozen, or the "
+                "checkpoint is of another model",
+                path, kept->name);
+    }
+    if (keep != NULL && !checkpoint_has(checkpoint, keep->name)) {
+        if (keep->held != NULL)
             TN_FAIL(error, TN_E_INVALID,
                     "%.200s is of a run that does not prune what this one does: it has no '%.80s'",
-                    checkpoint->path, keep->name);
-        TN_FAIL(error, TN_E_INVALID, "%.200s is of another model: %s%.80s%s", checkpoint->path,
-                keep != NULL ? "'" : "it holds more tensors than this one",
-                keep != NULL ? keep->name : "",
-                keep != NULL ? "' is expected where it has something else" : "");
+                    path, keep->name);
+        TN_FAIL(error, TN_E_INVALID,
+                "%.200s has no '%.80s', which this run trains: it was frozen, or the checkpoint is "
+                "of another model",
+                path, keep->name);
+    }
+    if (kept == NULL || keep == NULL || strcmp(kept->name, keep->name) != 0)
+        TN_FAIL(error, TN_E_INVALID, "%.200s is of another model: '%.80s' is at another place",
+                path, keep != NULL ? keep->name : kept->name);
+    tensor_text(kept->dtype, kept->rank, kept->shape, there);
+    tensor_text(keep->dtype, keep->rank, keep->shape, here);
+    TN_FAIL(error, TN_E_INVALID, "%.200s is of another model: '%.80s' is %s there, %s here", path,
+            keep->name, there, here);
+}
+
+static tn_status run_compare_tensors(const tn_checkpoint *checkpoint, const tn__keeping *keeping,
+                                     tn_error *error) {
+    for (uint32_t i = 0; i < keeping->count || i < checkpoint->count; i++) {
+        const tn__keep *keep = i < keeping->count ? &keeping->list[i] : NULL;
+        const tn_kept *kept = i < checkpoint->count ? &checkpoint->kept[i] : NULL;
+        if (keep == NULL || kept == NULL || kept->role != keep->role ||
+            !checkpoint_kept_is(kept, keep))
+            return tensors_differ(checkpoint, keeping, kept, keep, error);
     }
     return TN_OK;
 }

@@ -15,7 +15,10 @@
 
 #include "base/base.h"
 
-#define TN__CHECKPOINT_VERSION 3u
+#define TN__CHECKPOINT_VERSION 4u
+/* the oldest version that is read: without the settings after `output` of tn_checkpoint_run */
+#define TN__CHECKPOINT_OLDEST 3u
+#define TN__CHECKPOINT_RUN_OLDEST 56u /* bytes of tn_checkpoint_run in a file of that version */
 /* smallest size of a tensor in a checkpoint file, in bytes: without name, extents and data */
 #define TN__CHECKPOINT_LEAST 25u
 #define TN__SHARD_LEAST 45u /* smallest size of a piece of a tensor in a shard file, in bytes */
@@ -23,17 +26,21 @@
 #define TN__SHARD_MAGIC "TENURESH"
 #define TN__SHARDS_MAGIC "TENURESS"
 
+/* The head of a file. A file of version 3 ends it after the hash, so the hash is at the same offset
+ * in both versions. */
 typedef struct tn__checkpoint_head {
     char magic[8];
     uint32_t version, count;
-    tn_checkpoint_run run;
+    uint8_t run[TN__CHECKPOINT_RUN_OLDEST]; /* the first bytes of a tn_checkpoint_run */
     uint64_t hash;
+    uint8_t more[sizeof(tn_checkpoint_run) - TN__CHECKPOINT_RUN_OLDEST]; /* all other bytes of it */
 } tn__checkpoint_head;
 
 struct tn_checkpoint {
     tn_context context;
     tn__arena arena;
     const char *path;
+    uint32_t version; /* version of the file's format */
     tn_checkpoint_run run;
     tn_kept *kept;
     uint32_t count;
@@ -58,6 +65,11 @@ tn_status tn__checkpoint_copy(tn__checkpoint_reader *reader, void *to, size_t si
 tn_status tn__checkpoint_damaged(const tn__checkpoint_reader *reader);
 /* Fails if the path exists and is not a regular file, because a device may have no end. */
 tn_status tn__checkpoint_is_file(const char *path, tn_error *error);
+/* Makes the head of a file with an 8-byte magic. Its hash is set by tn__checkpoint_seal. */
+tn__checkpoint_head tn__checkpoint_head_make(const char *magic, uint32_t count,
+                                             const tn_checkpoint_run *run);
+/* Returns the settings in a head. Those that a file of an older version lacks are 0. */
+tn_checkpoint_run tn__checkpoint_run_of(const tn__checkpoint_head *head);
 /* Reads the head of a file, and checks its magic, version and hash, and that the file is long
  * enough for as many entries as the head states, of at least `least` bytes each. */
 tn_status tn__checkpoint_head_of(tn__checkpoint_reader *reader, const char *magic, uint64_t least,

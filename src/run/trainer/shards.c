@@ -194,8 +194,7 @@ static tn_status write_file(const tn__shard_job *job, uint8_t *file, uint64_t si
                             const tn_checkpoint_run *run, tn__shard_entry *entry, tn_error *error) {
     const char *odd = NULL;
     size_t room;
-    tn__checkpoint_head head = {.version = TN__CHECKPOINT_VERSION, .run = *run};
-    memcpy(head.magic, TN__SHARD_MAGIC, 8);
+    tn__checkpoint_head head = tn__checkpoint_head_make(TN__SHARD_MAGIC, 0, run);
     TN_TRY(write_fill(file + sizeof head, job->part, engine, keeping, &head.count, &odd, error));
     TN_TRY(tn__checkpoint_is_odd(odd, job->path, run, error));
     tn__checkpoint_seal(file, size, &head);
@@ -270,9 +269,7 @@ tn_status tn__shards_name_all(const tn__shard_job *job, const tn__shard_entry *e
     size_t most =
         sizeof(tn__checkpoint_head) +
         job->parts * (strlen(write_base(job->path)) + WRITE_NAME_ROOM + (size_t)TN__SHARD_NAMED);
-    tn__checkpoint_head head = {
-        .version = TN__CHECKPOINT_VERSION, .count = job->parts, .run = *run};
-    memcpy(head.magic, TN__SHARDS_MAGIC, 8);
+    tn__checkpoint_head head = tn__checkpoint_head_make(TN__SHARDS_MAGIC, job->parts, run);
     uint8_t *file = tn__alloc_array(context, most, 1);
     if (file == NULL) return tn__no_memory(error, "a checkpoint");
     uint8_t *at = file + sizeof head;
@@ -484,7 +481,8 @@ tn_status tn__shards_read(tn_checkpoint *checkpoint, const char *path, tn_error 
                                     .left = file->size,
                                     .error = error};
     TN_TRY(tn__checkpoint_head_of(&reader, TN__SHARDS_MAGIC, TN__SHARD_NAMED, &head));
-    checkpoint->run = head.run;
+    checkpoint->version = head.version;
+    checkpoint->run = tn__checkpoint_run_of(&head);
     tn_status status = shards_all(&it, &reader, head.count);
     tn__free(&checkpoint->context, it.pieces, it.room * sizeof *it.pieces);
     return status;

@@ -1,6 +1,7 @@
 /* trainer.c - sets up a training run from a model, or over an engine that is open and runs the
  * graph of the training step; tests the trained model. */
 #include "run/trainer/trainer.h"
+#include "graph/train/frame.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -277,8 +278,12 @@ static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
 
 static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     tn_trainer_options *options = &trainer->options;
-    tn_train_options train = TN_TRAIN_OPTIONS_INIT;
-    tn__options(&train, sizeof train, options->train);
+    const tn_train_options train = tn__train_options(options->train);
+    const bool adam =
+        train.optimizer == TN_OPTIMIZER_ADAM || train.optimizer == TN_OPTIMIZER_ADAMW;
+    const bool momentum = train.optimizer == TN_OPTIMIZER_MOMENTUM;
+    if (!isfinite(options->rate))
+        TN_FAIL(error, TN_E_INVALID, "a learning rate of %g is not finite", options->rate);
     if ((unsigned)options->schedule >= TN_SCHEDULE_COUNT)
         TN_FAIL(error, TN_E_UNKNOWN, "there is no such schedule");
     if ((options->checkpoint != NULL || options->resume != NULL) && tn__trainer_is_lone(trainer))
@@ -289,7 +294,7 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
         options->checkpoint = tn__arena_string(&trainer->arena, path, strlen(path));
         if (options->checkpoint == NULL) return tn__no_memory(error, "a checkpoint");
     }
-    trainer->state.micro_batches = train.micro_batches > 0 ? train.micro_batches : 1;
+    trainer->state.micro_batches = train.micro_batches;
     trainer->loss = train.loss;
     trainer->output = train.output;
     trainer->is = (tn_checkpoint_run){
@@ -299,7 +304,16 @@ static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
         .optimizer = (uint32_t)train.optimizer,
         .loss = (uint32_t)train.loss,
         .output = train.output,
-        .dtype = (uint32_t)(train.dtype != TN_UNDEFINED ? train.dtype : TN_FLOAT32)};
+        .dtype = (uint32_t)(train.dtype != TN_UNDEFINED ? train.dtype : TN_FLOAT32),
+        .dropout_seed = train.seed != 0 ? train.seed : options->seed,
+        .momentum = momentum ? train.momentum : 0,
+        .beta1 = adam ? train.beta1 : 0,
+        .beta2 = adam ? train.beta2 : 0,
+        .epsilon = adam ? train.epsilon : 0,
+        .weight_decay = train.weight_decay,
+        .loss_scale = train.dynamic_loss_scale ? 0 : train.loss_scale,
+        .batch_norm_momentum = train.batch_norm_momentum,
+        .nesterov = momentum && train.nesterov};
     return TN_OK;
 }
 
@@ -331,6 +345,11 @@ static tn_status trainer_begin(tn_trainer *trainer, const tn_graph *model,
                           trainer->stage);
     TN_TRY(trainer_named(trainer, error));
     TN_TRY(tn__masks_make(trainer, error));
+    const tn_prune_schedule *prune = tn__masks_schedule(trainer);
+    trainer->is.prune_share = prune->share;
+    trainer->is.prune_begin = prune->begin;
+    trainer->is.prune_end = prune->end;
+    trainer->is.prune_every = prune->every;
     trainer->options.prune = NULL; /* valid only during the call */
     trainer->is.batch = trainer->state.batch * trainer->state.parts;
     trainer->state.counts = trainer->rounds[0].correct != TN_NONE;

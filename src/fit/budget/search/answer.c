@@ -177,7 +177,7 @@ tn_status tn__pass_find(const char *name, const tn_pass **pass, tn_error *error)
     *pass = tn__pass_named(name);
     if (*pass != NULL) return TN_OK;
     TN_FAIL(error, TN_E_UNKNOWN, "no pass is called '%.60s'; %s", name,
-            tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tenure list passes`", asked));
+            tn__near_of(name, tn_pass_count(), tn_pass_name, "see `tn_pass_name`", asked));
 }
 
 /* Finds the pass that the options name, and removes from the allowed techniques those that this

@@ -299,7 +299,7 @@ static tn_status branch_if_fold(tn_infer *infer) {
         const tn_tensor *from = control_tensor(infer, view->outputs[i]);
         if (!tn_tensor_is_constant(from)) continue;
         tn__set_folded(infer, i);
-        if (!from->value) continue;
+        if (!from->value || tn__value_is_rough(infer, view->outputs[i])) continue;
         if (from->value->ints)
             TN_TRY(tn__set_value_ints(infer, i, from->value->ints, from->value->count));
         else

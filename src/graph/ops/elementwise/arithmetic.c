@@ -297,14 +297,22 @@ static bool arithmetic_is_exact(const tn_infer *infer) {
                    ? arithmetic_fold(infer, (arithmetic_pair){ints, floats})                       \
                    : arithmetic_compare(infer, relation);                                          \
     }
+/* As the kernels: NaN is larger and smaller than every number. */
+static double arithmetic_float_max(double a, double b) {
+    return isnan(a) || isnan(b) ? (double)NAN : fmax(a, b);
+}
+static double arithmetic_float_min(double a, double b) {
+    return isnan(a) || isnan(b) ? (double)NAN : fmin(a, b);
+}
+
 #define ARITHMETIC_FOLD(name, ints, floats)                                                        \
     static tn_status arithmetic_fold_##name(tn_infer *infer) {                                     \
         return arithmetic_fold(infer, (arithmetic_pair){ints, floats});                            \
     }
 ARITHMETIC_FOLD(Add, arithmetic_add, arithmetic_float_add)
 ARITHMETIC_FOLD(Sub, arithmetic_sub, arithmetic_float_sub)
-ARITHMETIC_FOLD(Max, arithmetic_max, fmax)
-ARITHMETIC_FOLD(Min, arithmetic_min, fmin)
+ARITHMETIC_FOLD(Max, arithmetic_max, arithmetic_float_max)
+ARITHMETIC_FOLD(Min, arithmetic_min, arithmetic_float_min)
 ARITHMETIC_FOLD(And, arithmetic_and, NULL)
 ARITHMETIC_FOLD(Or, arithmetic_or, NULL)
 ARITHMETIC_FOLD(Xor, arithmetic_xor, NULL)
@@ -315,6 +323,12 @@ ARITHMETIC_COMPARE(GreaterOrEqual, arithmetic_greater_equal, arithmetic_float_gr
 ARITHMETIC_COMPARE(Less, arithmetic_lesser, arithmetic_float_less, ARITHMETIC_LESS)
 ARITHMETIC_COMPARE(LessOrEqual, arithmetic_less_equal, arithmetic_float_less_equal,
                    ARITHMETIC_LESS_EQUAL)
+
+static tn_status arithmetic_shape_shift(tn_infer *infer) {
+    if (!tn__attr(infer->op, "direction"))
+        return tn__infer_fail(infer, "attribute direction is missing");
+    return arithmetic_shape(infer);
+}
 
 /* Pow: the exponent may have another type than base and result. */
 static tn_status arithmetic_fold_Pow(tn_infer *infer) {
@@ -417,7 +431,7 @@ static const tn_op_rule arithmetic_rules[] = {
      .fold = arithmetic_fold_Add, .monotone = 3,
      .gradient = tn__gradient_add},
     {ARITHMETIC_TEST(And)},
-    {ARITHMETIC(BitShift, arithmetic_shape, 1), .fold = arithmetic_fold_BitShift},
+    {ARITHMETIC(BitShift, arithmetic_shape_shift, 1), .fold = arithmetic_fold_BitShift},
     {ARITHMETIC_BITS(BitwiseAnd, And)},
     {ARITHMETIC_BITS(BitwiseOr, Or)},
     {ARITHMETIC_BITS(BitwiseXor, Xor)},
@@ -443,7 +457,7 @@ static const tn_op_rule arithmetic_rules[] = {
     {.type = "PRelu", .weights = 2, .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
      .shape = arithmetic_shape_prelu, .flops_per = 2, .inplace = 1, .split = tn__split_each,
      .gradient = tn__gradient_prelu},
-    {ARITHMETIC(Pow, arithmetic_shape, 20), .flags = TN_RULE_ARITHMETIC,
+    {ARITHMETIC(Pow, arithmetic_shape, 20), .flags = TN_RULE_ARITHMETIC | TN_RULE_ROUGH,
      .fold = arithmetic_fold_Pow, .gradient = tn__gradient_pow},
     {ARITHMETIC(Sub, arithmetic_shape, 1), .flags = TN_RULE_ARITHMETIC | TN_RULE_IMAGES,
      .fold = arithmetic_fold_Sub, .monotone = 1,

@@ -23,6 +23,11 @@ static tn_status norm_shape_batch(tn_infer *infer) {
     return TN_OK;
 }
 
+static tn_status norm_shape_local(tn_infer *infer) {
+    if (!tn__attr(infer->op, "size")) return tn__infer_fail(infer, "attribute size is missing");
+    return norm_shape(infer);
+}
+
 /* Sets the shapes of mean and inverse deviation: the input's shape with extent 1 in normalised
  * dimensions. */
 static tn_status norm_shape_layer(tn_infer *infer) {
@@ -87,7 +92,7 @@ static const tn_op_rule norm_rules[] = {
     {NORM(GroupNormalization, 3, 6), .split = tn__split_batch, .weights = 2 | 4, .gradient = tn__gradient_group_norm},
     {NORM(Hardmax, 1, 2), .split = tn__split_softmax, .gradient = tn__gradient_flat},
     {NORM(InstanceNormalization, 3, 6), .split = tn__split_instance_norm, .weights = 2 | 4, .gradient = tn__gradient_instance_norm},
-    {.type = "LRN", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = norm_shape,
+    {.type = "LRN", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1, .shape = norm_shape_local,
      .flops_per = 8, .split = tn__split_local_norm,
      /* LRN reads neighbouring channels, so it does not work in place */
      .gradient = tn__gradient_local_norm},

@@ -354,6 +354,8 @@ static tn_status slice_concat_shape(tn_infer *infer) {
     uint32_t axis;
     for (uint32_t i = 0; i < tn__input_count(infer); i++)
         if (!tn__rank_known(tn__input(infer, i))) return tn__set_dtype(infer, 0, first->dtype);
+    if (infer->version >= 4 && !tn__attr(infer->op, "axis"))
+        return tn__infer_fail(infer, "attribute axis is missing");
     TN_TRY(tn__axis(infer, tn__attr_int(infer->op, "axis", infer->version < 4 ? 1 : 0), first->rank,
                     &axis));
     memcpy(shape, first->shape, first->rank * sizeof *shape);

@@ -176,7 +176,7 @@ static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
     const tn__prepared_bank *p = state->run->prepared;
     for (uint32_t other = 0; other < state->count && body->size > 0; other++) {
         const tn_run_body *theirs = &state->bodies[other];
-        if (other == id ||
+        if (other == id || tn__prepared_excluded(p, id, other) ||
             (p->begins == NULL && (theirs->last <= body->first || body->last <= theirs->first)))
             continue;
         for (uint32_t a = 0; a < body->piece_count; a++) {
