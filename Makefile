@@ -47,7 +47,7 @@ test test-long: TIER = $(if $(findstring long,$@),long,test)
 test: ## installs what is missing, builds, runs what guards every commit: 15 to 20 minutes on two cores
 test-long: ## every other test, and all cases of those that could try any number: some 55 minutes on two cores
 test test-long:
-	tools/install-deps test
+	tools/install-deps $(TIER)
 	$(MAKE) --no-print-directory run-tests TIER=$(TIER)
 
 .PHONY: run-tests

@@ -56,6 +56,9 @@ static inline void fuzz_round_trip(const tn_problem *problem) {
         tn_problem_reuse_costs(problem, &count);
         tn_problem_reuse_costs(again, &same);
         fuzz_must(count == same);
+        tn_problem_exclusions(problem, &count);
+        tn_problem_exclusions(again, &same);
+        fuzz_must(count == same);
         tn_problem_destroy(again);
     }
     tn__text_release(&text);

@@ -3,7 +3,7 @@
    Everything runs in one worker. Cancelling ends it and starts another, because a command is one synchronous call. */
 "use strict";
 const $ = (id) => document.getElementById(id);
-const examples = JSON.parse($("samples").textContent); /* [label, file name, base64] */
+const examples = JSON.parse($("samples").textContent); /* [label, file name] */
 
 /* --- kinds of files: how they are recognised, the commands for them, and options that are often added ---
 
@@ -60,19 +60,20 @@ async function kindOf(path, file) {
 /* --- the worker --- */
 
 const code = URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" }));
-const packed = Uint8Array.from(atob($("module").textContent), (letter) => letter.charCodeAt(0));
+let parts = null, opened; /* what the first worker unpacked: a later one need not do it again */
+const unpacked = new Promise((good) => { opened = good; });
 let worker = null, waiting = null, began = 0, ticking = 0;
 
 function startWorker() {
   worker = new Worker(code);
   worker.onmessage = ({ data }) => heard(data);
   worker.onerror = (event) => heard({ failed: event.message || "the worker did not start: the policy of the page or of its server forbids it" });
-  worker.postMessage({ module: packed });
+  worker.postMessage(parts ? { parts } : { packed: $("packed").textContent, sizes: JSON.parse($("sizes").textContent) });
 }
 
 function heard(data) {
-  if (data.ready && $("version").textContent === "") {
-    $("version").textContent = document.documentElement.dataset.ready = "";
+  if (data.ready) {
+    opened(parts = data.ready);
     document.documentElement.dataset.ready = "yes";
   }
   if (data.progress) progress(data.progress);
@@ -282,6 +283,6 @@ for (const [kind, use] of SHOWN) {
   made.append(Object.assign(document.createElement("b"), { textContent: KINDS[kind].suffixes }), ` ${use}`);
   $("kinds").append(made);
 }
-for (const [label, name, text] of examples)
-  $("examples").append(button(label, name, () => take([[name, new File([Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))], name)]])));
+for (const [label, name] of examples)
+  $("examples").append(button(label, name, () => unpacked.then((found) => take([[name, new File([found.get(name)], name)]]))));
 startWorker();

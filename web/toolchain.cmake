@@ -14,6 +14,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_EXECUTABLE_SUFFIX_C .js)
 set(CMAKE_C_FLAGS_INIT "-DEMSCRIPTEN -D__EMSCRIPTEN_major__=3 -D__EMSCRIPTEN_minor__=1 -D__EMSCRIPTEN_tiny__=6 -Dunix -D__unix -D__unix__ \
 -Xclang -iwithsysroot/include/compat -mllvm -combiner-global-alias-analysis=false -mllvm -enable-emscripten-sjlj -mllvm -disable-lsr -w")
+set(CMAKE_C_FLAGS_MINSIZEREL "-Oz -DNDEBUG" CACHE STRING "Planners have -O2 (CMakeLists.txt)")
 # The stack is explicit because its default differs between versions. The module runs `main` once; a new instance of it
 # runs the next command.
 string(JOIN " " CMAKE_EXE_LINKER_FLAGS_INIT -O2 -sMODULARIZE=1 -sEXPORT_NAME=tenureModule -sENVIRONMENT=web,worker,node

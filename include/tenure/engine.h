@@ -429,6 +429,13 @@ typedef struct tn_engine_usage {
     uint64_t fetch_bytes;
     double fetch_seconds;
     uint64_t forms_bytes;
+    /* Experts in the last run, with a cache for them (tn_setup_options.expert_slots). row_uses:
+     * experts that an operator used, each counted once per run of the operator; row_hits: those
+     * that were in the cache or already being read. row_reads, row_bytes: experts read from a
+     * file, and their bytes. row_guesses: experts that were guessed for the next operator;
+     * row_right: those that it used. row_wait_seconds: seconds that operators waited for reads. */
+    uint64_t row_uses, row_hits, row_reads, row_bytes, row_guesses, row_right;
+    double row_wait_seconds;
 } tn_engine_usage;
 /* Measures the memory of an engine, and the statistics of its last run. */
 TN_API void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage);
@@ -652,7 +659,7 @@ typedef struct tn_setup_options {
      * weights stay in memory */
     const tn_setup_stream *stream;
     /* Options of the stage STREAMS (program.h); NULL, or `count` 1: operators run one after the
-     * other. With `plan` of the objective BYTES, no wait is added for memory. With WAITS and TIME,
+     * other. With `plan` of the objective BYTES, no wait is added for memory. With the others,
      * the layout is that of the program on one stream, and the streams wait where it demands.
      * E_UNSUPPORTED with a technique that adds other instructions (`recompute`, `fit`, `stream`,
      * `divide`), if the technique changes the program */
@@ -664,6 +671,11 @@ typedef struct tn_setup_options {
     /* Rules about single tensors (fit.h), for RECOMPUTE, and for FIT within its budget. Operators
      * are then not split, and weights are not streamed, for a budget. NULL: no rules */
     const tn_rules *rules;
+    /* Number of experts in the cache; 0: all experts are in memory. The experts of the operators
+     * MoE and QMoE (domain com.microsoft) stay in their file, and an operator reads those that its
+     * router chooses. A step of REWRITE; E_UNSUPPORTED if the graph has no such operator with
+     * constant weights, or with `split` or the caller's own kernels or program. */
+    uint32_t expert_slots;
 } tn_setup_options;
 #define TN_SETUP_OPTIONS_INIT                                                                      \
     TN_INIT(tn_setup_options, TN_SET(struct_size, sizeof(tn_setup_options)))
@@ -711,6 +723,9 @@ TN_API const tn_occupancy *tn_setup_occupancy(const tn_setup *setup);
  * tn_layout_waits counts the waits of any layout. Must not be called while another thread uses the
  * compiled model. */
 TN_API TN_CHECKED tn_status tn_setup_add_events(tn_setup *setup, tn_error *error);
+/* Adds the reuse costs of the program (tn_occupancy_add_reuse_costs), so that
+ * tn_layout_reuse_cost counts the pairs of any layout. Otherwise as tn_setup_add_events. */
+TN_API TN_CHECKED tn_status tn_setup_add_reuse_costs(tn_setup *setup, tn_error *error);
 /* Returns the layout; NULL if the compiled model is unplanned. */
 TN_API const tn_layout *tn_setup_layout(const tn_setup *setup);
 /* Kernels that run as tiles to need less scratch. NULL: scratch does not raise the peak, or no such
@@ -745,6 +760,17 @@ TN_API const tn_fit_result *tn_setup_fitted(const tn_setup *setup);
 /* Returns how weights are streamed. NULL: all weights stay in memory. Program, occupancy and layout
  * of the result were moved to the compiled model and are not in the result. */
 TN_API const tn_stream_result *tn_setup_streamed(const tn_setup *setup);
+/* Experts of mixtures that stay in their file and are read into a cache (option expert_slots). */
+typedef struct tn_expert_cache {
+    uint32_t operators;    /* number of mixtures */
+    uint32_t experts;      /* number of experts of all these mixtures */
+    uint32_t slots;        /* largest number of experts in the cache at the same time */
+    uint64_t expert_bytes; /* bytes of the largest expert */
+    uint64_t cache_bytes;  /* bytes of the cache with its tables; they are static memory */
+    uint64_t bytes;        /* bytes of all experts */
+} tn_expert_cache;
+/* Returns the cache of experts. NULL: all experts are in memory. */
+TN_API const tn_expert_cache *tn_setup_experts(const tn_setup *setup);
 /* Returns the blocks of static memory, [*count]: in the layouts that the kernels need, or in plain
  * layout without kernels. If the blocks are bodies of the problem, they are in the order of those
  * bodies. */

@@ -104,7 +104,12 @@ enum { /* flags of a tensor (tn_tensor.flags) */
        TN_TENSOR_IS_OUTPUT = 1u << 4,
        /* The tensor is static, but operators write into it, so it is never folded and changes from
         * run to run (a trained parameter). */
-       TN_TENSOR_UPDATED = 1u << 5
+       TN_TENSOR_UPDATED = 1u << 5,
+       /* The tensor is static, but its data stays in a file. Its only reader is an operator of
+        * domain "tenure" that reads rows of it into a cache when it needs them (experts). */
+       TN_TENSOR_IN_FILE = 1u << 6,
+       /* The tensor is the memory of that cache. Its initial data has no meaning. */
+       TN_TENSOR_ROW_CACHE = 1u << 7
 };
 
 /* The place of a tensor's data in the source file of a graph, in the encoding of that format.

@@ -259,6 +259,9 @@ typedef struct tn_llm_cache_group {
     /* Elements of keys and of values per token and layer. With compressed attention there is only
      * `key`. */
     uint64_t key, value;
+    uint64_t heads; /* heads of keys; 0: one vector that is not divided among heads */
+    /* whether these layers are in another group, too: an index of keys next to the keys */
+    bool beside;
 } tn_llm_cache_group;
 
 /* The cache of one sequence. */
@@ -270,6 +273,7 @@ typedef struct tn_llm_cache {
     uint64_t state_layers; /* number of layers with a state that does not grow with the sequence */
     /* number of elements of the states of all these layers together; they are kept as float32 */
     uint64_t state;
+    bool state_beside;     /* whether layers with a state may be in a group, too */
     uint64_t cross_layers; /* number of layers that attend to the tokens of an encoder */
     uint64_t cross_tokens; /* number of tokens of the encoder; 0: as many as the sequence has */
     /* number of elements of a key in the layers that attend to an encoder; a value has as many */
@@ -323,7 +327,7 @@ typedef struct tn_llm {
     /* number of parameters that are used per token, counting only the chosen experts */
     uint64_t active;
     uint64_t extra;       /* number of parameters of layers that predict further tokens */
-    uint64_t missing;     /* number of layers without any tensor in a .gguf file */
+    uint64_t missing;     /* number of layers without any tensor in the files of weights */
     tn_llm_scheme stored; /* the packing that the file states */
     /* Unknown keys, separated by commas. If such a key changes the number of parameters, that
      * change is not counted. */
@@ -389,14 +393,19 @@ typedef struct tn_llm_stored {
     /* one more than the largest index of a layer; 0: no name of a tensor contains an index */
     uint32_t layers;
     uint64_t outside; /* bytes of tensors outside of the layers: embeddings, output, towers */
-    /* bytes of tensors with one row, which every device of a tensor-parallel run stores */
+    /* bytes of tensors that every device of a tensor-parallel run stores whole: those with one row,
+     * routers, and the matrices that compress queries, keys and values */
     uint64_t vectors;
+    uint64_t keys; /* bytes of the matrices of keys and values, which are divided by heads */
     uint64_t layer[TN_LLM_LAYERS_MAX];   /* bytes of each layer, with its experts */
     uint64_t experts[TN_LLM_LAYERS_MAX]; /* bytes of the routed experts of each layer */
 } tn_llm_stored;
 /* Reads the layer of each tensor from its name ("blk.3.attn_q.weight",
  * "model.layers.3.mlp.weight"), and adds up the bytes by layer. Cost: O(tensors). */
 TN_API void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored);
+/* Returns how many of the first `layers` layers have no tensor in `stored`, for tn_llm.missing. It
+ * is 0 if no name of a tensor contains an index. */
+TN_API uint64_t tn_llm_stored_missing(const tn_llm_stored *stored, uint64_t layers);
 
 typedef struct tn_llm_options {
     size_t struct_size;
@@ -422,6 +431,9 @@ typedef struct tn_llm_options {
     uint64_t host_experts;
     /* bytes of the weights by layer; NULL: the weights of layers are counted */
     const tn_llm_stored *stored;
+    /* Number of experts of each of these layers that the device keeps a copy of. The other experts
+     * are copied to it when a token uses them. */
+    uint64_t cached_experts;
 } tn_llm_options;
 #define TN_LLM_OPTIONS_INIT                                                                        \
     TN_INIT(tn_llm_options,                                                                        \
@@ -445,6 +457,10 @@ typedef struct tn_llm_estimate {
     uint32_t devices; /* the number of devices that was used */
     /* upper bounds of the bytes in host memory, which are not in `total` */
     uint64_t host_weights, host_cache;
+    /* With host_experts: bytes of the largest routed expert; upper bounds of the bytes of the
+     * copies on the device, which are in `weights`, and of the bytes of the experts that one token
+     * uses in all these layers. */
+    uint64_t expert_bytes, cached_bytes, token_experts;
 } tn_llm_estimate;
 
 /* Estimates the memory to run a model. Workspace is the bytes that one step of a pass reads and
@@ -453,7 +469,8 @@ typedef struct tn_llm_estimate {
  * formulas from the source of the runtime (docs/llm.md); with TN_LLM_RUN_NONE the total is a lower
  * bound. Errors: E_INVALID (no sequence length in options and file; a sequence longer than the
  * table of learned positions; 2^64 bytes or more; a size above 2^40; a number of devices that does
- * not divide the attention heads), E_UNSUPPORTED (weights with unknown bytes, or with unknown bytes
+ * not divide the attention heads; cached_experts without host_experts, or more than the model
+ * has), E_UNSUPPORTED (weights with unknown bytes, or with unknown bytes
  * by layer if the model is divided).
  *
  * With several devices or with parts in host memory, `weights`, `cache`, `runtime` and `total` are

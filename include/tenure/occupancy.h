@@ -195,6 +195,12 @@ TN_API void tn_dependencies_release(tn_dependency *list);
  * Errors: E_UNSUPPORTED (more than TN_EVENTS_MAX steps, or as tn_plan_dependencies), E_NO_MEMORY.
  * Cost: O(instructions chains + uses), and that of tn_plan_dependencies. */
 TN_API TN_CHECKED tn_status tn_occupancy_add_events(tn_occupancy *occupancy, tn_error *error);
+/* Adds the events, and a reuse cost of 1 for each pair of bodies that need a wait if they share
+ * bytes, because the graph does not imply that all uses of one are over when the other is written:
+ * for TN_OBJECTIVE_PAIRS and tn_layout_reuse_cost. A second call does nothing.
+ * Errors: as tn_occupancy_add_events; E_UNSUPPORTED (more than 2^22 such pairs).
+ * Cost: that of tn_occupancy_add_events, and O(ranges (ranges + uses) + steps^3 / 64). */
+TN_API TN_CHECKED tn_status tn_occupancy_add_reuse_costs(tn_occupancy *occupancy, tn_error *error);
 /* Replaces a layout by one that is no higher and adds fewer dependencies, if one is found quickly.
  * Stages of a compiled model (engine.h) and tn_program_plan already do this. Only for the
  * planner `auto`, the objective BYTES, one bank, TN_PARALLEL_SERIAL and at most 4096 bodies;

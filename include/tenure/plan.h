@@ -33,8 +33,9 @@
  * before piece q if p.last <= q.first and p.ends[s] <= q.begins[s] on every stream s. Pieces of two
  * bodies may share bytes only if one of them is before the other.
  *
- * Three more constraints are properties of the problem. A separation keeps the byte ranges of two
- * bodies disjoint at all times. A reserved range of a bank holds no body. A reuse cost is the price
+ * More constraints are properties of the problem. A separation keeps the byte ranges of two bodies
+ * disjoint at all times. An exclusion says that two bodies are never live at the same time, so they
+ * may share bytes although their live ranges overlap. A reserved range of a bank holds no body. A reuse cost is the price
  * of a pair of bodies that share bytes: for example, a wait of one stream for another one. Instead
  * of such prices, a problem may state the partial order of its program (tn_problem_add_event).
  * Planners can then minimise the waits that a layout adds, or the time of the program with them.
@@ -120,7 +121,7 @@ typedef struct tn_bank {
  * offset + size) in its bank. */
 typedef struct tn_pair {
     tn_body_id a, b;
-    uint64_t cost; /* reuse cost of the pair; 0 for a separation */
+    uint64_t cost; /* reuse cost of the pair; 0 for a separation or an exclusion */
 } tn_pair;
 
 /* Bytes [first, last) of a bank that no body may use. */
@@ -224,8 +225,9 @@ typedef struct tn_plan_options {
     uint64_t enough;
     /* Objective. BYTES: the least peak. PAIRS: the least reuse cost within the capacities, among
      * equal costs the least peak; every bank of a pair with a reuse cost must have a capacity.
-     * WAITS, TIME: the fewest waits, or the least time, of tn_layout_waits within the capacity,
-     * among equal ones the least peak; the problem has one bank, with a capacity, and events */
+     * The costs of a model are those of tn_problem_price_pairs. WAITS, TIME: the fewest waits, or
+     * the least time, of tn_layout_waits within the capacity, among equal ones the least peak; the
+     * problem has one bank, with a capacity, and events */
     tn_objective objective;
     uint32_t workers; /* for `time` of the layout: number of events that run at once; 0: no limit */
 } tn_plan_options;
@@ -273,6 +275,14 @@ TN_API uint32_t tn_problem_streams(const tn_problem *problem);
  * they share bytes; more than 2^30 pairs), E_NO_MEMORY. Cost: O(1) time and memory. */
 TN_API TN_CHECKED tn_status tn_problem_keep_apart(tn_problem *problem, tn_body_id a, tn_body_id b,
                                                   tn_error *error);
+/* Says that two bodies are never live at the same time, although their live ranges overlap: for
+ * example, each belongs to another branch of an If. They may share bytes at any time. Each body
+ * counts together with the bodies tied to it, so the pair stands for all pairs of bodies of both
+ * groups. Giving a pair twice changes nothing. The problem has one stream.
+ * Errors: E_INVALID (a == b; a body that does not exist; several streams; more than 2^30 pairs),
+ * E_NO_MEMORY. Cost: O(1) time and memory. */
+TN_API TN_CHECKED tn_status tn_problem_add_exclusion(tn_problem *problem, tn_body_id a,
+                                                     tn_body_id b, tn_error *error);
 /* Keeps all bodies out of bytes [first, last) of a bank. Reserved ranges may overlap each other and
  * may end beyond the capacity. They do not count in the peak. An empty range has no effect.
  * Errors: E_INVALID (an unknown bank; first > last; more than 2^20 ranges), E_NO_MEMORY. */
@@ -286,9 +296,10 @@ TN_API TN_CHECKED tn_status tn_problem_reserve(tn_problem *problem, tn_bank_id b
  * pairs), E_NO_MEMORY. Cost: O(1) time and memory. */
 TN_API TN_CHECKED tn_status tn_problem_add_reuse_cost(tn_problem *problem, tn_body_id a,
                                                       tn_body_id b, uint64_t cost, tn_error *error);
-/* Return the separations, reserved ranges and reuse costs as they were given, in the order of
- * adding. The pointers are valid until the problem is changed or destroyed. */
+/* Return the separations, exclusions, reserved ranges and reuse costs as they were given, in the
+ * order of adding. The pointers are valid until the problem is changed or destroyed. */
 TN_API const tn_pair *tn_problem_separations(const tn_problem *problem, uint32_t *count);
+TN_API const tn_pair *tn_problem_exclusions(const tn_problem *problem, uint32_t *count);
 TN_API const tn_reserved *tn_problem_reserved(const tn_problem *problem, uint32_t *count);
 TN_API const tn_pair *tn_problem_reuse_costs(const tn_problem *problem, uint32_t *count);
 
@@ -321,6 +332,12 @@ TN_API const uint64_t *tn_problem_events(const tn_problem *problem, uint32_t *co
 TN_API const tn_wait *tn_problem_orders(const tn_problem *problem, uint32_t *count);
 TN_API const tn_wait *tn_problem_waits(const tn_problem *problem, uint32_t *count);
 TN_API const tn_span *tn_problem_spans(const tn_problem *problem, uint32_t *count);
+/* Adds a reuse cost of 1 for each pair of bodies that needs a wait if the two share bytes: the order
+ * of events does not imply that all uses of one are over when the other is written. Shares no code
+ * with the planners. Errors: E_UNSUPPORTED (more than 2^22 pairs of spans need a wait),
+ * E_NO_MEMORY. Cost: O(spans (spans + uses) + events (events + orders) events / 64) time, O(events^2
+ * / 4) bytes. */
+TN_API TN_CHECKED tn_status tn_problem_price_pairs(tn_problem *problem, tn_error *error);
 
 TN_API uint32_t tn_problem_count(const tn_problem *problem);
 TN_API uint32_t tn_problem_bank_count(const tn_problem *problem);
@@ -351,7 +368,8 @@ TN_API TN_CHECKED tn_status tn_problem_lower_bound(const tn_problem *problem, tn
  * layout    out; release with tn_layout_release. Unchanged on failure
  *
  * Errors: E_UNKNOWN (planner), E_UNSUPPORTED (a constraint that the named planner does not model;
- * separations, reserved ranges or reuse costs together with bodies that choose their bank),
+ * separations, exclusions, reserved ranges or reuse costs together with bodies that choose their
+ * bank; exclusions with the objective WAITS or TIME),
  * E_INVALID (more than 2^63 - 1 live bytes; a group of tied bodies with more simultaneous pieces
  * than can be merged; TN_OBJECTIVE_PAIRS and a bank with reuse costs but no capacity;
  * TN_OBJECTIVE_WAITS or _TIME without events or without a capacity, or with several banks),
@@ -499,6 +517,22 @@ TN_API TN_CHECKED tn_status tn_problem_load(const char *path, const tn_context *
 TN_API TN_CHECKED tn_status tn_problem_load_memory(const char *name, const void *bytes, size_t size,
                                                    const tn_context *context, tn_problem **problem,
                                                    uint64_t **offsets, tn_error *error);
+/* Reads a plan for `problem` from a file: a solution of dsa-solver (dsa-solution-v1), for a problem
+ * that was read from a dsa-problem-v1. It must state the profile, the instance and the fingerprint of
+ * that problem. (Plans as CSV or mem-plan contain their own buffers: tn_problem_load reads them.)
+ *
+ * layout   out; release with tn_layout_release. Computes peaks, bounds and the reuse cost; checks
+ *          nothing else (see tn_layout_verify). Unchanged on failure
+ *
+ * Errors: E_IO, E_INVALID (the file cannot be read, or is a solution for another problem),
+ * E_CONFLICT (a buffer of the problem is not placed; an unknown buffer or pool), E_UNSUPPORTED (the
+ * problem was not read from a dsa-problem-v1; another version; a minimal build), E_NO_MEMORY. */
+TN_API TN_CHECKED tn_status tn_layout_load(const tn_problem *problem, const char *path,
+                                           tn_layout *layout, tn_error *error);
+/* Reads a plan from memory; otherwise like tn_layout_load. `name` appears in messages. */
+TN_API TN_CHECKED tn_status tn_layout_load_memory(const tn_problem *problem, const char *name,
+                                                  const void *bytes, size_t size,
+                                                  tn_layout *layout, tn_error *error);
 TN_API void tn_offsets_release(const tn_context *context, uint64_t *offsets, uint32_t count);
 /* Writes a problem as CSV with a last column `offset` (omitted if layout is NULL) and with the
  * optional columns that at least one body needs. The file is replaced atomically. */

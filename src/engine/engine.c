@@ -119,6 +119,7 @@ static tn_status engine_set_up(tn_engine *engine, const tn_occupancy *occupancy,
     TN_TRY(tn__spans_make(&engine->spans, &engine->places, &engine->tell, &engine->streams,
                           engine->options.poison, tables, executor->error));
     TN_TRY(engine_fill_statics(engine));
+    TN_TRY(tn__row_cache_open(engine));
     TN_TRY(engine_find_views(engine));
     engine->planned_peak = layout != NULL ? layout->peak : 0;
     return TN_OK;
@@ -153,6 +154,7 @@ tn_status tn_engine_create(const tn_occupancy *occupancy, const tn_layout *layou
 void tn_engine_destroy(tn_engine *engine) {
     if (engine == NULL) return;
     tn_context context = engine->context;
+    tn__row_cache_close(&engine->row_cache);
     tn__store_release(&engine->store);
     tn__statics_release(&engine->statics);
     tn__on_demand_release(engine);
@@ -188,6 +190,7 @@ static tn_status engine_run(tn_engine *engine, const tn_array *inputs, uint32_t 
     for (uint32_t i = 0; i < engine->view_count; i++)
         engine->executor.operands[engine->views[i].tensor].data = engine->views[i].data;
     tn__forms_start(&engine->forms);
+    tn__row_cache_start(&engine->row_cache);
     double start = tn__clock_s();
     tn__streams_start(&engine->streams);
     tn__spans_start(&engine->spans);
@@ -237,7 +240,14 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .talk_seconds = tn__talk_seconds(&engine->streams),
                                .fetch_bytes = engine->streams.fetch_bytes,
                                .fetch_seconds = tn__fetch_seconds(&engine->streams),
-                               .forms_bytes = engine->store.formed};
+                               .forms_bytes = engine->store.formed,
+                               .row_uses = engine->row_cache.uses,
+                               .row_hits = engine->row_cache.hits,
+                               .row_reads = engine->row_cache.reads,
+                               .row_bytes = engine->row_cache.read_bytes,
+                               .row_guesses = engine->row_cache.guesses,
+                               .row_right = engine->row_cache.right,
+                               .row_wait_seconds = engine->row_cache.waited_s};
     const tn__on_demand *passive = engine->places.on_demand;
     if (passive == NULL) return;
     usage->host_bytes = usage->host_peak = passive->host_peak;

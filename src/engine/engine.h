@@ -16,6 +16,7 @@
  *                    waits for them
  *   rank_messages.c  messages between ranks
  *   store.c          reads weights from files during a run, with memory/device/ranges.h
+ *   row_cache.c      reads rows of weights into a cache when a kernel asks for them
  *   codecs/          encodings of tensors
  *   encode.c         runs ENCODE and DECODE, keeps tensors that do not fit their encoded form,
  *                    counts zeros
@@ -39,6 +40,7 @@
 #include "base/base.h"
 #include "base/lists.h"
 #include "engine/executor.h"
+#include "engine/row_cache.h"
 #include "engine/statics.h"
 #include "memory/device/ranges.h"
 #include "program/program.h"
@@ -564,6 +566,7 @@ struct tn_engine {
     tn__executor executor;
     tn__statics statics;
     tn__store store;
+    tn__row_cache row_cache;
     tn__device_memory memory;
     tn__places places;
     tn__flow flow;

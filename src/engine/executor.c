@@ -342,6 +342,7 @@ static tn_status executor_run(tn__executor *executor, const tn_graph *graph, con
                                   .workspace = workspace};
     tn_kernel_call call = executor_kernel_call(graph, op, &bound, executor->error);
     call.random = &executor->random;
+    call.rows = executor->rows;
     return prepared->kernel->run(&call);
 }
 

@@ -127,6 +127,8 @@ static tn_status statics_need(tn__statics *statics, statics_walk *walk, tn_tenso
     tn__static *base = &statics->tensors[statics->tensors[id].base];
     statics->tensors[id].needed = true;
     base->needed = true;
+    /* a tensor that stays in its file has no memory of its own */
+    if ((statics_tensor(statics, id)->flags & TN_TENSOR_IN_FILE) != 0) return TN_OK;
     base->kept = base->kept || keep;
     return TN_OK;
 }
@@ -353,7 +355,7 @@ static void fill_leave(const fill_job *job, tn_tensor_id id, uint64_t offset, ui
 static tn_status fill_read(const fill_job *job, tn_tensor_id id, void *bytes) {
     const tn_tensor *tensor = tn_graph_tensor(job->statics->graph, id);
     tn_error *error = job->executor->error;
-    if (tensor->bytes == 0) return TN_OK;
+    if (tensor->bytes == 0 || (tensor->flags & TN_TENSOR_ROW_CACHE) != 0) return TN_OK;
     bool held = tensor->kind == TN_KIND_OPTIMIZER_STATE || tensor->kind == TN_KIND_GRADIENT;
     if (held && tensor->value == NULL) {
         memset(bytes, 0, tensor->bytes); /* optimizer state begins at zero */

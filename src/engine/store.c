@@ -20,20 +20,37 @@
 #define STORE_ALIGNMENT 4096u /* alignment of the forms in the temporary file: a page */
 #define STORE_FORMED 0u       /* index of the temporary file in tn__store.files */
 
-/* --- the list of fetched tensors --- */
+/* --- the list of fetched tensors, and of those of which rows are read --- */
 
-static tn_status store_list(tn__store *store, const tn_program *program, tn__arena *arena,
-                            tn_error *error) {
+static bool store_has_rows(const tn__store *store, const tn__statics *statics, tn_tensor_id id) {
+    return (tn_graph_tensor(store->graph, id)->flags & TN_TENSOR_IN_FILE) != 0 &&
+           statics->tensors[id].needed;
+}
+
+/* Adds a tensor of which rows are read. Until it gets its range of a file, it is like a tensor with
+ * memory of its own. */
+static void store_add_rows(tn__store *store, tn__statics *statics, tn_tensor_id id) {
+    store->of[id] = store->count;
+    store->list[store->count++] = (tn__stored){.tensor = id, .bytes = TN_SIZE_UNKNOWN};
+    statics->tensors[id].kept = true;
+    statics->tensors[id].offset = 0;
+}
+
+static tn_status store_list(tn__store *store, const tn_program *program, tn__statics *statics,
+                            tn__arena *arena, tn_error *error) {
     const tn_instruction *list = tn_program_instructions(program);
     uint32_t tensors = tn_graph_tensor_count(store->graph), steps = tn_program_count(program);
     uint32_t fetches = 0;
     store->tensors = tensors;
     for (uint32_t s = 0; s < steps; s++) fetches += list[s].opcode == TN_FETCH;
+    for (tn_tensor_id t = 0; t < tensors; t++) fetches += store_has_rows(store, statics, t);
     if (fetches == 0) return TN_OK;
     store->of = tn__arena_array(arena, tensors, sizeof *store->of);
     store->list = tn__arena_array(arena, fetches, sizeof *store->list);
     if (store->of == NULL || store->list == NULL) return tn__no_memory(error, "fetched tensors");
     memset(store->of, 0xff, tensors * sizeof *store->of);
+    for (tn_tensor_id t = 0; t < tensors; t++)
+        if (store_has_rows(store, statics, t)) store_add_rows(store, statics, t);
     for (uint32_t s = 0; s < steps; s++) {
         tn_tensor_id id = list[s].tensor;
         if (list[s].opcode != TN_FETCH || store->of[id] != TN_NONE) continue;
@@ -190,7 +207,7 @@ static tn_status store_map(tn__store *store, tn__statics *statics, tn__arena *ar
 tn_status tn__store_make(tn__store *store, const tn_program *program, tn__statics *statics,
                          const tn_engine_options *options, tn__arena *arena, tn_error *error) {
     *store = (tn__store){.context = arena->context, .graph = statics->graph, .options = options};
-    TN_TRY(store_list(store, program, arena, error));
+    TN_TRY(store_list(store, program, statics, arena, error));
     if (store->count == 0) return TN_OK;
     if (options->pool != NULL)
         TN_FAIL(error, TN_E_UNSUPPORTED, "what is fetched needs a plan: not with a pool");

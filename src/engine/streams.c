@@ -206,10 +206,12 @@ static bool streams_is_item(const tn_instruction *it, bool kernels) {
 
 /* Whether the kernel of an operator can run at the same time as others. Its outputs must have exact
  * extents, because extents that only a run finds out are written to a table that all kernels share.
- * It must draw no random numbers, because these would depend on the order of the kernels. */
+ * It must draw no random numbers, because these would depend on the order of the kernels. A cache
+ * of rows serves one kernel at a time. */
 static bool streams_kernel_can(const tn_graph *graph, tn_op_id id) {
     const tn_op *op = tn_graph_op(graph, id);
-    if (tn__op_has_blocks(op) || tn__rule_of(graph, id) == NULL || tn__op_draws(graph, id))
+    if (tn__op_has_blocks(op) || tn__rule_of(graph, id) == NULL || tn__op_draws(graph, id) ||
+        tn__op_has_rows(op))
         return false;
     for (uint32_t k = 0; k < op->output_count; k++) {
         if (op->outputs[k] == TN_NONE) continue;

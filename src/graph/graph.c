@@ -13,7 +13,7 @@
 
 #define GRAPH_FLAGS                                                                                \
     (TN_TENSOR_BOUND | TN_TENSOR_FOLDED | TN_TENSOR_STATED | TN_TENSOR_SEQUENCE |                  \
-     TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED)
+     TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED | TN_TENSOR_IN_FILE | TN_TENSOR_ROW_CACHE)
 
 tn_status tn_graph_create(const tn_context *context, tn_graph **graph, tn_error *error) {
     tn_context full = tn__context(context);

@@ -83,12 +83,22 @@ static const tn_value *op_bound(const tn_infer *infer, uint32_t index) {
     return op_has_bit(rule->antitone, index) ? (low ? loose->most : loose->least) : NULL;
 }
 
+/* Returns the values of a list without elements, which are known without data; NULL: not one. */
+static const tn_value *op_empty(const tn_tensor *tensor) {
+    static const int64_t none[1] = {0};
+    static const tn_value empty = {.ints = none};
+    bool exact = (tensor->flags & (TN_TENSOR_BOUND | TN_TENSOR_SEQUENCE)) == 0;
+    bool index = tensor->dtype == TN_INT64 || tensor->dtype == TN_INT32;
+    return exact && index && tensor->rank == 1 && tensor->shape[0] == 0 ? &empty : NULL;
+}
+
 const tn_value *tn__value(const tn_infer *infer, uint32_t index) {
     const tn_tensor *tensor = tn__input(infer, index);
     if (!tensor) return NULL;
     /* training updates this tensor, so its known value holds only before the first update */
     if (tensor->value && (tensor->flags & TN_TENSOR_UPDATED)) return NULL;
     if (tensor->value) return tensor->value;
+    if (op_empty(tensor) != NULL) return op_empty(tensor);
     const tn_value *bound = op_bound(infer, index);
     if (bound && infer->state) infer->state->saw_bound = true;
     return bound;

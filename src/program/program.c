@@ -264,7 +264,7 @@ tn_status tn__program_statics(const tn_program *program, tn__arena *arena, tn_st
     *blocks = made;
     *count = 0;
     for (tn_tensor_id t = 0; t < tensors; t++)
-        if (needed[t])
+        if (needed[t] && (tn_graph_tensor(graph, t)->flags & TN_TENSOR_IN_FILE) == 0)
             made[(*count)++] = (tn_static_block){t, TN_NONE, tn_graph_tensor(graph, t)->bytes};
     return TN_OK;
 }

@@ -26,7 +26,9 @@
       "no plan of these buffers takes less")                                                       \
     X(SHARE, GAP, "gap", NULL, ", gap @", "`peak` / `lower_bound` - 1")                            \
     X(COUNT, REUSE_COST, "reuse_cost", NULL, ", reuse cost @",                                     \
-      "for problems with reuse costs: the sum of the costs of the pairs that share bytes")         \
+      "for problems with reuse costs: the sum of the costs of the pairs that share bytes; for "    \
+      "models with the objective pairs: a pair costs 1 if an operator must wait before it may "    \
+      "overwrite the bytes")                                                                       \
     X(COUNT, REUSE_BOUND, "reuse_cost_bound", NULL, NULL,                                          \
       "with the objective pairs: no plan within the capacity has a lower reuse cost; else 0")      \
     X(COUNT, WAITS, "waits", NULL, ", waits @",                                                    \

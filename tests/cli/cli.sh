@@ -32,7 +32,7 @@ P
 expect 0 'streams +1  of 4 has operators' $tenure plan "$model" --streams 4
 expect 0 '"streams":1,"stream_waits":0,' $tenure plan "$model" --streams 4 --json
 # a claim about a model's waits or time names the order that it holds for
-for objective in 'waits:adds fewer waits' 'time:takes less time'; do
+for objective in 'waits:adds fewer waits' 'time:takes less time' 'pairs:has a lower reuse cost'; do
     expect 0 "optimal for this order and these in-place choices: no plan within the capacity ${objective#*:}" \
         $tenure plan "$source/examples/models/two_branches.onnx" --objective ${objective%%:*} --capacity 24KiB
 done

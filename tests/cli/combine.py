@@ -81,7 +81,7 @@ VALUES = {"N": "2", "SIZE": "1MiB", "SIZE/s": "1GB/s", "SPEED": "1GB/s", "TIME":
           "B1": "0.5", "X": "0.5", "NUMBER": "0.5"}
 NAMED = {"report device": "1", "swap": "a", "planner": "auto", "order": "memory", "pool": "caching", "device": "t4", "swap-device": "host", "loss": "cross-entropy", "schedule": "gpipe",
          "alignment": "64", "bank": "a=none", "dim": "N=2", "input-shape": "A=2,2", "value": "A=1", "parameter": "A", "format": "nchw",
-         "stream": "type:Conv=1", "momentum": "0.5", "weight-decay": "0.5", "recompute-work": "0.5", "host-experts": "all", "freeze": "zebra", "trainable": "zebra", "optimizer": "adam", "train prune": "0.5", "prune-weights": "zebra", "dtype": "bf16", "loss-scale": "2", "costs": "model:t4", "codecs": "bits",
+         "stream": "type:Conv=1", "momentum": "0.5", "weight-decay": "0.5", "recompute-work": "0.5", "host-experts": "all", "cached-experts": "2", "freeze": "zebra", "trainable": "zebra", "optimizer": "adam", "train prune": "0.5", "prune-weights": "zebra", "dtype": "bf16", "loss-scale": "2", "costs": "model:t4", "codecs": "bits",
          "allow": "order", "kernels": "plain", "weight-type": "int4", "cache-type": "f16", "problem": "problem.json", "forms": ".",
          "save-costs": "costs.json", "table": PROBLEM, "trace": "t.trace.json", "plan": "inside", "runtime": "1MiB", "parallel": "safe",
          "shard": "optimizer", "recompute": "full", "extra-work": "10%", "policy": "lru", "output": "out.html", "pass": "joint", "online": "capuchin", "by": "line"}

@@ -267,6 +267,10 @@ json.dump({"weight_map": {"model.layers.0.a": "model-00001-of-00002.safetensors"
           open("index/model.safetensors.index.json", "w"))
 json.dump({"model_type": "of_tomorrow", "hidden_size": 8}, open("index/config.json", "w"))
 shard("missing/model-00002-of-00002.safetensors", ["a"])
+os.makedirs("half")
+shard("half/model.safetensors", ["model.embed_tokens.weight"] + ["model.layers.%d.a" % i for i in (0, 2)])
+json.dump({"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 1, "intermediate_size": 8,
+           "vocab_size": 8}, open("half/config.json", "w"))
 shard("two/a.safetensors", ["a"])
 shard("two/b.safetensors", ["b"])
 P
@@ -275,6 +279,7 @@ expect 0 'cache +unknown: model_type "of_tomorrow"' $tenure estimate index/ --de
 expect 0 'fits +not known' $tenure estimate index --device 1MiB
 expect 1 'fits +no' $tenure estimate index --device 383
 expect 0 '"total":null,"at_least":384,.*"weights":384,"cache":null,"workspace":null' $tenure estimate index --json
+expect 1 'fits +no: tensors of 2 of 4 layers are not in the file' $tenure estimate half --sequence 8 --device 24GiB
 expect 0 '3 tensors of 192 numbers in 2 files' $tenure estimate parts
 expect 2 'download all parts' $tenure estimate missing
 expect 2 'several models.*a.safetensors.*b.safetensors' $tenure estimate two

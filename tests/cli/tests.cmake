@@ -26,6 +26,7 @@ if(TARGET tenure_command)
   tenure_test(cli.split COMMAND ${here}/split.sh ${tenure} ${models} ${PROJECT_SOURCE_DIR}/bench)
   tenure_test(cli.split_file COMMAND ${here}/split_file.sh ${tenure} ${models} ${shared}/tflite)
   tenure_test(cli.stream COMMAND ${here}/stream.sh ${tenure} ${models})
+  tenure_test(cli.experts NEEDS TENURE_DEBIAN_PYTHON3 COMMAND ${TENURE_DEBIAN_PYTHON3} ${here}/experts.py ${tenure})
   tenure_test(cli.header COMMAND ${here}/header.sh ${tenure} ${PROJECT_SOURCE_DIR} ${shared}/tflite)
   tenure_test(cli.estimate_runs NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/estimate_runs.py ${tenure} ${models} ${shared})

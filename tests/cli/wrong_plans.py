@@ -89,6 +89,9 @@ for what, text, change in (
 ordered = made("ordered.json", MODEL, "--objective", "waits", "--capacity", "24KiB")
 for member in ("waits", "time"):
     wrong(member, 1, "states", MODEL, ordered, lambda d, m=member: d["result"].update({m: d["result"][m] + 1}))
+paired = made("paired.json", MODEL, "--objective", "pairs", "--capacity", "12KiB", "--no-inplace")
+assert paired["result"]["reuse_cost"] > 0, "no pair shares bytes"
+wrong("fewer pairs", 1, "states", MODEL, paired, lambda d: d["result"].update(reuse_cost=d["result"]["reuse_cost"] - 1))
 plan = made("plan.json", PROBLEM)
 for what, text, change in (
         ("a buffer less", "no offset for 't2'", lambda d: d["buffers"].pop(2)),

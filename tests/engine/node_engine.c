@@ -6,6 +6,7 @@
 #include <tenure/graph.h>
 
 #include "base/base.h"
+#include "engine/kernels/kernel.h"
 #include "node_run.h"
 
 #define NODE_VALUES 8 /* the longest list that is told ahead */
@@ -43,7 +44,8 @@ static tn_status node_reshape(node *self, const char *path, const tn_array *inpu
     return TN_OK;
 }
 
-/* A size that nothing determines: short lists of integers are told ahead, as --value does. */
+/* A size that nothing determines: short lists of integers, and numbers of 16 bits, are told ahead,
+ * as --value does. */
 static tn_status node_load_values(node *self, const char *path, const tn_array *inputs,
                                   const char *const *names, uint32_t input_count) {
     tn_import_options options = TN_IMPORT_OPTIONS_INIT;
@@ -51,6 +53,15 @@ static tn_status node_load_values(node *self, const char *path, const tn_array *
     double numbers[NODE_INPUTS_MAX][NODE_VALUES];
     for (uint32_t i = 0; i < input_count; i++) {
         const bool narrow = inputs[i].dtype == TN_INT32;
+        const bool half = inputs[i].dtype == TN_FLOAT16, brain = inputs[i].dtype == TN_BFLOAT16;
+        if ((half || brain) && inputs[i].bytes == 2) {
+            uint16_t bits;
+            memcpy(&bits, inputs[i].data, sizeof bits);
+            numbers[i][0] = (double)(half ? tn__half_to_float(bits) : tn__bfloat_to_float(bits));
+            values[options.value_count++] = (tn_input_value){names[i], 1, numbers[i]};
+            self->is_known[i] = true;
+            continue;
+        }
         const uint64_t count = inputs[i].bytes / (narrow ? 4 : 8);
         if ((!narrow && inputs[i].dtype != TN_INT64) || inputs[i].rank > 1 || count < 1 ||
             count > NODE_VALUES)

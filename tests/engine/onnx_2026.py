@@ -23,8 +23,6 @@ except ImportError:
 LOOSE = {"ms_nbits8": 2e-2, "ms_qmoe": 2e-2, "ms_dqmm": 2e-2}
 REFUSED = {
     "sem_loop_seq": "SequenceEmpty", "sem_seqmap": "SequenceConstruct",  # sequences are planned, not run
-    "sem_opt_has_none": "OptionalHasElement", "sem_opt_tensor_direct": "OptionalHasElement",
-    "sem_resize_notlarger": "Resize", "sem_resize_notsmaller": "Resize",  # keep_aspect_ratio_policy
     "sem_reuse_dim": "makes dimension 'N' 1",  # ONNX Runtime lets one name have two extents
 }
 

@@ -275,6 +275,62 @@ static void an_architecture_that_is_not_known_is_counted_in_full(void **state) {
     }
 }
 
+/* What a layer without KV heads keeps is unknown, and a decoder may have more layers than the file
+ * states first. */
+static void layers_that_are_not_known_are_not_left_out(void **state) {
+    (void)state;
+    tn_llm_options options = TN_LLM_OPTIONS_INIT;
+    tn_llm_estimate made;
+    begin("newarch");
+    put_keys("embedding_length=64 block_count=4 attention.head_count=4 attention.head_count_kv=0");
+    assert_int_equal(end(&model), TN_E_UNSUPPORTED);
+    assert_non_null(strstr(failure.message, "no KV heads"));
+    begin("t5");
+    put_keys("embedding_length=64 block_count=4 decoder_block_count=12 attention.head_count=4");
+    assert_ok(end(&model));
+    assert_true(model.unproved);
+    options.sequence = 256;
+    options.cache_type = TN_WEIGHT_F16;
+    options.weight_bytes = 1;
+    assert_ok(tn_llm_estimate_make(&model, &options, &made, &failure));
+    assert_int_equal(made.cache, 12 * 256 * 2 * 64 * 2);
+    begin("lfm2");
+    put_keys("embedding_length=64 block_count=2 attention.head_count=4 "
+             "attention.head_count_kv=0,4");
+    assert_int_equal(end(&model), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "lfm2.shortconv.l_cache"));
+}
+
+/* Layers with fewer heads are divided among fewer devices; the others keep a copy of a head. */
+static void each_layer_is_divided_by_its_own_heads(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t devices;
+        uint64_t windowed, full; /* heads on a device of layers with 16 and with 4 */
+    } rows[] = {{2, 8, 2}, {4, 4, 1}, {8, 2, 1}, {16, 1, 1}};
+    begin("gemma4");
+    put_keys("embedding_length=64 block_count=2 attention.head_count=32 "
+             "attention.head_count_kv=16,4 attention.key_length=512 attention.value_length=512 "
+             "attention.key_length_swa=256 attention.value_length_swa=256 "
+             "attention.sliding_window=100 b:attention.sliding_window_pattern=1,0");
+    assert_ok(end(&model));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tn_llm_options options = TN_LLM_OPTIONS_INIT;
+        tn_llm_estimate made;
+        options.sequence = 1000;
+        options.cache_type = TN_WEIGHT_F16;
+        options.weight_bytes = 1000;
+        options.devices = rows[i].devices;
+        options.by_tensor = true;
+        static tn_llm_stored stored;
+        stored = (tn_llm_stored){.layers = 2, .outside = 1000};
+        options.stored = &stored;
+        assert_ok(tn_llm_estimate_make(&model, &options, &made, &failure));
+        uint64_t windowed = 100 * 2 * 256 * 2 * rows[i].windowed;
+        assert_int_equal(made.cache, windowed + 1000 * 2 * 512 * 2 * rows[i].full);
+    }
+}
+
 static void hostile_keys_are_refused_or_bounded(void **state) {
     (void)state;
     static const struct {
@@ -321,6 +377,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_are_those_of_llama_cpp),
         cmocka_unit_test(an_architecture_that_is_not_known_is_counted_in_full),
+        cmocka_unit_test(layers_that_are_not_known_are_not_left_out),
+        cmocka_unit_test(each_layer_is_divided_by_its_own_heads),
         cmocka_unit_test(hostile_keys_are_refused_or_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -254,7 +254,7 @@ static void what_a_file_says_of_its_weights_is_read(void **state) {
         assert_ok(read_config(text, &model));
         assert_int_equal(model.stored.packing, rows[i].packing);
         bool bound = strstr(rows[i].keys, "compressed") != NULL || strstr(rows[i].keys, "64,64");
-        assert_int_equal(strstr(model.note, "before packing") != NULL, bound);
+        assert_int_equal(strstr(model.note, "as not packed") != NULL, bound);
         assert_int_equal(model.stored.bits, rows[i].bits);
         assert_int_equal(model.stored.group, rows[i].group);
         assert_int_equal(model.stored.type, rows[i].type);
@@ -334,6 +334,58 @@ static void what_is_not_understood_is_refused_or_told(void **state) {
 }
 
 /* Flags move what they name, and nothing else. */
+/* A field of another family, a tower that a model of text does not have, or a second number for the
+ * same size never makes an estimate smaller, and the model is then not proved to fit. */
+static void a_field_of_another_family_never_makes_it_smaller(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *more, *key;
+    } rows[] = {
+        {"llama", "'use_cla':true,'cla_share_factor':2", "use_cla"},
+        {"llama", "'attention_k_eq_v':true", "attention_k_eq_v"},
+        {"llama", "'multi_query':true", "multi_query"},
+        {"llama", "'num_kv_heads':1,'num_key_value_heads':4", "num_key_value_heads"},
+        {"llama", "'vision_config':{'hidden_size':64}", "vision_config"},
+        {"llama", "'audio_config':{'hidden_size':64}", "audio_config"},
+        {"mistral", "'sliding_window':null,'swa_num_key_value_heads':2", "swa_num_key_value_heads"},
+        {"mixtral", "'num_local_experts':4,'num_experts_per_tok':2,'decoder_sparse_step':2",
+         "decoder_sparse_step"},
+        {"mixtral", "'num_local_experts':4,'num_experts_per_tok':2,'first_k_dense_replace':3",
+         "first_k_dense_replace"},
+        {"mixtral", "'num_local_experts':4,'num_experts_per_tok':2,'mlp_only_layers':[0,1,2]",
+         "mlp_only_layers"},
+        {"mixtral", "'num_local_experts':4,'num_experts_per_tok':2,'moe_layer_freq':[0,0,0,1]",
+         "moe_layer_freq"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[600];
+        bool experts = strcmp(rows[i].type, "mixtral") == 0;
+        snprintf(text, sizeof text, "{'model_type':'%s'," SMALL "%s}", rows[i].type,
+                 experts ? ",'num_local_experts':4,'num_experts_per_tok':2" : "");
+        assert_ok(read_config(text, &model));
+        assert_false(model.unproved);
+        uint64_t parameters = model.parameters;
+        snprintf(text, sizeof text, "{'model_type':'%s'," SMALL ",%s}", rows[i].type, rows[i].more);
+        assert_ok(read_config(text, &model));
+        bool rival = strstr(rows[i].more, "num_kv_heads") != NULL;
+        if (!rival && model.parameters < parameters) fail_msg("%s\n", rows[i].more);
+        assert_int_equal(model.cache.group_count, 1);
+        assert_int_equal(model.cache.groups[0].layers, 4);
+        assert_string_equal(model.unread, rows[i].key);
+        assert_true(model.unproved);
+    }
+    /* the same fields where they belong, or where they say nothing */
+    assert_ok(read_config(
+        "{'model_type':'hunyuan_v1_dense'," SMALL ",'use_cla':true,'cla_share_factor':2}", &model));
+    assert_int_equal(model.cache.groups[0].layers, 2);
+    assert_false(model.unproved);
+    assert_ok(read_config("{'model_type':'llama'," SMALL
+                          ",'use_cla':false,'multi_query':false,'mlp_only_layers':[],"
+                          "'moe_layer_freq':1,'vision_config':null}",
+                          &model));
+    assert_false(model.unproved);
+}
+
 static void flags_move_parameters(void **state) {
     (void)state;
     static const struct {
@@ -402,6 +454,7 @@ int main(void) {
         cmocka_unit_test(packing_follows_from_rows_and_columns),
         cmocka_unit_test(what_a_file_says_of_its_weights_is_read),
         cmocka_unit_test(what_is_not_understood_is_refused_or_told),
+        cmocka_unit_test(a_field_of_another_family_never_makes_it_smaller),
         cmocka_unit_test(flags_move_parameters),
         cmocka_unit_test(the_most_that_fits_fits),
     };

@@ -7,6 +7,7 @@
 #include <tenure/llm.h>
 
 #include "base/base.h"
+#include "llm_families.h"
 #include "llm_published.h"
 #include "support.h"
 
@@ -73,51 +74,129 @@ static void sizes_are_those_counted_by_hand(void **state) {
     assert_int_equal(made.weights, (whole.weights - vectors) / 4 + vectors);
     assert_int_equal(made.cache, whole.cache / 4);
     options = divided(32, true, 0, 0); /* 8 heads of keys: each on four devices */
-    assert_int_equal(estimated(&options).cache, whole.cache / 8);
+    made = estimated(&options);
+    assert_int_equal(made.cache, whole.cache / 8);
+    const uint64_t keys = 32 * UINT64_C(2) * (2 * 1024 * 4096);
+    assert_int_equal(made.weights, (whole.weights - vectors - keys) / 32 + keys / 8 + vectors);
     options = divided(5, true, 0, 0);
     assert_int_equal(tn_llm_estimate_make(&model, &options, &made, &failure), TN_E_INVALID);
     assert_non_null(strstr(failure.message, "5 devices do not divide 32"));
 }
 
-/* Of every published model, however it is divided. */
+/* gpt-oss-20b: 24 layers of 32 experts, of which a token uses 4; each expert has three matrices of
+ * 2880 x 2880 in MXFP4, 17 bytes for 32 numbers. */
+static void copies_of_experts_are_those_counted_by_hand(void **state) {
+    (void)state;
+    static const char oss[] =
+        "{\"model_type\": \"gpt_oss\", \"hidden_size\": 2880, \"num_hidden_layers\": 24, "
+        "\"num_attention_heads\": 64, \"num_key_value_heads\": 8, \"head_dim\": 64, "
+        "\"intermediate_size\": 2880, \"num_local_experts\": 32, \"num_experts_per_tok\": 4, "
+        "\"vocab_size\": 201088, \"quantization_config\": {\"quant_method\": \"mxfp4\"}}";
+    const uint64_t one = UINT64_C(3) * 2880 * 2880 / 32 * 17;
+    assert_ok(tn_llm_config("config.json", oss, sizeof oss - 1, &model, &failure));
+    tn_llm_options options = divided(1, false, 0, 0);
+    const uint64_t whole = estimated(&options).weights;
+    for (uint64_t layers = 1; layers <= 24; layers += 23)
+        for (uint64_t cached = 0; cached <= 32; cached++) {
+            options = divided(1, false, 0, layers);
+            options.cached_experts = cached;
+            tn_llm_estimate made = estimated(&options);
+            assert_int_equal(made.expert_bytes, one);
+            assert_int_equal(made.cached_bytes, layers * cached * one);
+            assert_int_equal(made.token_experts, layers * 4 * one);
+            assert_int_equal(made.host_weights, layers * 32 * one);
+            assert_int_equal(made.weights, whole - layers * (32 - cached) * one);
+        }
+    tn_llm_estimate unused;
+    options.cached_experts = 33;
+    assert_int_equal(tn_llm_estimate_make(&model, &options, &unused, &failure), TN_E_INVALID);
+    assert_non_null(strstr(failure.message, "33 experts"));
+    options = divided(1, false, 0, 0);
+    options.cached_experts = 1;
+    assert_int_equal(tn_llm_estimate_make(&model, &options, &unused, &failure), TN_E_INVALID);
+}
+
+/* The matrices that compress queries, keys and values, and routers, are not divided. */
+static void compressing_matrices_are_copied(void **state) {
+    (void)state;
+    static const char mla[] =
+        "{\"model_type\":\"deepseek_v2\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":4,\"intermediate_size\":128,\"vocab_size\":100,"
+        "\"q_lora_rank\":32,\"kv_lora_rank\":16,\"qk_nope_head_dim\":16,"
+        "\"qk_rope_head_dim\":8,\"v_head_dim\":16,\"n_routed_experts\":4,"
+        "\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,\"first_k_dense_replace\":1,"
+        "\"max_position_embeddings\":64}";
+    assert_ok(tn_llm_config("config.json", mla, sizeof mla - 1, &model, &failure));
+    tn_llm_options options = divided(1, false, 0, 0);
+    options.sequence = 10;
+    const uint64_t whole = estimated(&options).weights;
+    const uint64_t norms = 2 * (2 * 64 + 32 + 16) + 64, router = 4 * 64;
+    const uint64_t copied = 2 * (norms + router + 2 * (64 * 32 + 64 * (16 + 8)));
+    options = divided(4, true, 0, 0);
+    options.sequence = 10;
+    assert_int_equal(estimated(&options).weights, (whole - copied) / 4 + copied);
+}
+
+/* Divides one published model in random ways, and returns their number. Adds to `cached` the ways
+ * with copies of experts. Single quotes in `text` are double ones. */
+static uint32_t lose_nothing(const char *name, const char *text, tn__random *random,
+                             uint32_t *cached) {
+    static char json[8000];
+    tn_llm_estimate whole, made, further;
+    size_t length = strlen(text);
+    assert_true(length < sizeof json);
+    for (size_t k = 0; k <= length; k++) json[k] = text[k] == '\'' ? '"' : text[k];
+    if (tn_llm_config("config.json", json, length, &model, &failure) != TN_OK) return 0;
+    tn_llm_options options = divided(1, false, 0, 0);
+    if (tn_llm_estimate_make(&model, &options, &whole, &failure) != TN_OK) return 0;
+    for (int turn = 0; turn < 30; turn++) {
+        uint32_t devices = 1 + (uint32_t)tn__random_below(random, 9);
+        uint64_t away = tn__random_below(random, model.model.layers + 2);
+        uint64_t experts = tn__random_below(random, model.model.layers + 2);
+        options = divided(devices, false, away, experts);
+        assert_ok(tn_llm_estimate_make(&model, &options, &made, &failure));
+        assert_true(made.weights <= whole.weights && made.cache <= whole.cache);
+        if (devices * made.weights + made.host_weights < whole.weights ||
+            devices * made.cache + made.host_cache < whole.cache)
+            fail_msg("%s: %u devices, %d layers and %d layers' experts away: bytes are missing",
+                     name, devices, (int)away, (int)experts);
+        options = divided(devices, false, away + 1, experts);
+        assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
+        assert_true(further.total <= made.total);
+        options = divided(devices, false, away, experts + 1);
+        assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
+        assert_true(further.total <= made.total);
+        options = divided(devices + 1, false, away, experts);
+        assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
+        assert_true(further.total <= made.total);
+        if (model.experts == 0 || experts == 0) continue;
+        options = divided(devices, false, away, experts);
+        options.cached_experts = 1 + tn__random_below(random, model.experts);
+        assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
+        assert_true(further.total >= made.total && further.weights <= whole.weights);
+        assert_int_equal(further.host_weights, made.host_weights);
+        *cached += further.cached_bytes > 0;
+    }
+    return 30;
+}
+
+/* Of every published model, however it is divided. In some, a layer has two parts of the cache:
+ * keys and a state, or keys and their index. */
 static void nothing_is_lost(void **state) {
     (void)state;
-    uint32_t tried = 0;
+    uint32_t tried = 0, cached = 0;
     tn__random random = {.state = 7};
-    for (size_t i = 0; i < KNOWN_COUNT; i++) {
-        static char json[8000]; /* single quotes are double ones */
-        size_t length = strlen(llm_published[i].json);
-        assert_true(length < sizeof json);
-        for (size_t k = 0; k <= length; k++)
-            json[k] = llm_published[i].json[k] == '\'' ? '"' : llm_published[i].json[k];
-        if (tn_llm_config("config.json", json, length, &model, &failure) != TN_OK) continue;
-        tn_llm_options options = divided(1, false, 0, 0);
-        tn_llm_estimate whole, made, further;
-        if (tn_llm_estimate_make(&model, &options, &whole, &failure) != TN_OK) continue;
-        for (int turn = 0; turn < 30; turn++, tried++) {
-            uint32_t devices = 1 + (uint32_t)tn__random_below(&random, 9);
-            uint64_t away = tn__random_below(&random, model.model.layers + 2);
-            uint64_t experts = tn__random_below(&random, model.model.layers + 2);
-            options = divided(devices, false, away, experts);
-            assert_ok(tn_llm_estimate_make(&model, &options, &made, &failure));
-            assert_true(made.weights <= whole.weights && made.cache <= whole.cache);
-            if (devices * made.weights + made.host_weights < whole.weights ||
-                devices * made.cache + made.host_cache < whole.cache)
-                fail_msg("%s: %u devices, %d layers and %d layers' experts away: bytes are missing",
-                         llm_published[i].name, devices, (int)away, (int)experts);
-            options = divided(devices, false, away + 1, experts);
-            assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
-            assert_true(further.total <= made.total);
-            options = divided(devices, false, away, experts + 1);
-            assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
-            assert_true(further.total <= made.total);
-            options = divided(devices + 1, false, away, experts);
-            assert_ok(tn_llm_estimate_make(&model, &options, &further, &failure));
-            assert_true(further.total <= made.total);
-        }
+    for (size_t i = 0; i < KNOWN_COUNT; i++)
+        tried += lose_nothing(llm_published[i].name, llm_published[i].json, &random, &cached);
+    for (size_t i = 0; i < sizeof llm_families / sizeof *llm_families; i++) {
+        char text[8000];
+        int length = snprintf(text, sizeof text, "{'model_type':'%s',%s}", llm_families[i].type,
+                              llm_families[i].json);
+        assert_true(length > 0 && (size_t)length < sizeof text);
+        tried += lose_nothing(llm_families[i].name, text, &random, &cached);
     }
     print_message("%u divisions\n", tried);
-    assert_true(tried > 300);
+    assert_true(tried > 3000 && cached > 100);
 }
 
 static void put_tensor(char *json, size_t room, uint64_t *at, const char *name, uint64_t rows,
@@ -183,6 +262,8 @@ static void layers_are_read_from_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_those_counted_by_hand),
+        cmocka_unit_test(copies_of_experts_are_those_counted_by_hand),
+        cmocka_unit_test(compressing_matrices_are_copied),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(layers_are_read_from_names),
     };

@@ -210,6 +210,11 @@ static void hostile_texts(scene *of, const char *type) {
     bool resize = strcmp(type, "Resize") == 0 || strcmp(type, "Upsample") == 0;
     if (resize || strcmp(type, "Pad") == 0)
         of->attrs[of->attr_count++] = attr_string("mode", &of->texts[resize]);
+    if (resize) {
+        of->ints[of->attr_count][0] = (int64_t)tn__random_below(&of->random, 2);
+        of->attrs[of->attr_count] = attr_int("antialias", of->ints[of->attr_count]);
+        of->attr_count++;
+    }
     if (strcmp(type, "TfIdfVectorizer") == 0) {
         static const int64_t pool[] = {0, 1, 2, 1, 1, 2, 3, 3}, begins[] = {0, 2, 8};
         of->attrs[of->attr_count++] = attr_ints("pool_int64s", pool, 8);

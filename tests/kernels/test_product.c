@@ -372,17 +372,26 @@ static void sums_have_one_order(void **state) {
     }
 }
 
-/* --- packed numbers of 4 bits --- */
+/* --- packed numbers of 4 and 8 bits --- */
 
-/* The order that packed_dot_loops.h states: byte p of a block goes to lane p % 16, halves last. */
+static float dot_number(const tn__packed_row *row, uint64_t at) {
+    uint8_t byte = row->bytes[row->bits == 4 ? at / 2 : at];
+    int32_t number = row->bits == 8 ? byte : at % 2 ? byte >> 4 : byte & 15;
+    return (float)((number ^ row->flip) - row->shift);
+}
+
+/* The order that packed_dot_loops.h states: pair p of a block goes to lane p % 16, halves last. A
+ * pair is a byte's two numbers, or numbers p and p + half of the block. */
 static float dot_by_order(const tn__packed_row *row, const float *x) {
     float lanes[16] = {0};
     for (uint64_t b = 0; b < row->blocks; b++)
         for (uint64_t p = 0; p < row->block / 2; p++) {
-            const uint8_t byte = row->bytes[b * row->block / 2 + p];
-            const float zero = row->zeros != NULL ? row->zeros[b] : 8;
-            const float low = ((float)(byte & 15) - zero) * x[b * row->block + 2 * p];
-            const float high = ((float)(byte >> 4) - zero) * x[b * row->block + 2 * p + 1];
+            const bool bytes = row->bits == 8;
+            const uint64_t first = b * row->block + (bytes ? p : 2 * p);
+            const uint64_t second = first + (bytes ? row->block / 2 : 1);
+            const float zero = row->zeros != NULL ? row->zeros[b] : 0;
+            const float low = (dot_number(row, first) - zero) * x[first];
+            const float high = (dot_number(row, second) - zero) * x[second];
             lanes[p % 16] += row->scales[b] * (low + high);
         }
     for (uint32_t half = 8; half > 0; half /= 2)
@@ -399,23 +408,27 @@ static void packed_rows_have_one_order(void **state) {
         const uint64_t block = 32u * (uint64_t)nn_in(&random, 1, seed % 3 == 0 ? 32 : 4);
         const uint64_t blocks = (uint64_t)nn_in(&random, 1, 40), count = block * blocks;
         const uint64_t given = count - (uint64_t)nn_in(&random, 0, (int64_t)block - 1);
-        uint8_t *bytes = malloc(count / 2);
+        uint8_t *bytes = malloc(count);
         float *scales = malloc(blocks * sizeof *scales), *zeros = malloc(blocks * sizeof *zeros);
         float *x = calloc(count, sizeof *x), *pairs = malloc(count * sizeof *pairs);
-        for (uint64_t i = 0; i < count / 2; i++) bytes[i] = (uint8_t)nn_in(&random, 0, 255);
+        for (uint64_t i = 0; i < count; i++) bytes[i] = (uint8_t)nn_in(&random, 0, 255);
         for (uint64_t b = 0; b < blocks; b++) {
             scales[b] = (float)nn_in(&random, -99, 99) / 70;
             zeros[b] = (float)nn_in(&random, 0, 30) / 2;
         }
         for (uint64_t i = 0; i < given; i++) x[i] = (float)nn_in(&random, -999, 999) / 7;
         tn__packed_pair(x, given, block, pairs);
-        for (uint32_t k = 0; k < 2; k++) {
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint8_t sign = k & 2 ? 0 : k & 4 ? 128 : 8;
             const tn__packed_row row = {.bytes = bytes,
                                         .scales = scales,
-                                        .zeros = k == 0 ? NULL : zeros,
+                                        .zeros = k % 2 == 0 ? NULL : zeros,
                                         .blocks = blocks,
-                                        .block = block};
-            float found = tn__packed_dot(&row, pairs), want = dot_by_order(&row, x);
+                                        .block = block,
+                                        .bits = k & 4 ? 8 : 4,
+                                        .flip = sign,
+                                        .shift = k == 2 ? 8 : sign};
+            float found = tn__packed_dot(&row, k & 4 ? x : pairs), want = dot_by_order(&row, x);
             if (memcmp(&want, &found, sizeof want) != 0)
                 fail_msg("seed %llu, %llu blocks of %llu: %.9g instead of %.9g",
                          (unsigned long long)seed, (unsigned long long)blocks,

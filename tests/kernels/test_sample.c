@@ -1,4 +1,4 @@
-/* Resampling, Einsum and Det against their definitions, element by element. */
+/* Resampling, sampling, Col2Im, DeformConv, Einsum and Det against their definitions, element by element. */
 #include <math.h>
 
 #include "count.h"
@@ -22,7 +22,7 @@ static double number_at(const kit_array *array, uint64_t index) {
 typedef struct resize_case {
     const kit_array *in;
     const char *mode, *coordinates, *nearest;
-    bool exclude;
+    bool exclude, antialias;
     double a, outside, roi[16];
     int64_t shape[8];
 } resize_case;
@@ -62,18 +62,20 @@ static double resized(const resize_case *of, uint32_t d, const int64_t *out, int
     double last = (double)(of->in->shape[d] - 1), x = coordinate(of, d, (double)out[d]);
     double sum = 0, weights = 0;
     if (of->coordinates[0] == 't' && (x < 0 || x > last)) return NAN;
-    int reach = of->mode[0] == 'c' ? 2 : 1;
+    double in_extent = last + 1, scale = (double)of->shape[d] / in_extent;
+    double stretch = of->antialias && scale < 1 ? scale : 1;
+    int reach = (int)ceil((of->mode[0] == 'c' ? 2 : 1) / stretch);
     if (of->mode[0] == 'n') x = rounded(of->nearest, x);
     for (double at = floor(x) - reach; at <= floor(x) + reach; at++) {
-        double weight = of->mode[0] == 'c'   ? keys(of->a, x - at)
+        double weight = of->mode[0] == 'c'   ? keys(of->a, stretch * (x - at))
                         : of->mode[0] == 'n' ? (at == x ? 1 : 0)
-                                             : fmax(0, 1 - fabs(x - at));
+                                             : fmax(0, 1 - stretch * fabs(x - at));
         if (of->exclude && (at < 0 || at > last)) continue;
         in[d] = (int64_t)fmin(fmax(at, 0), last);
         if (weight != 0) sum += weight * resized(of, d + 1, out, in);
         weights += weight;
     }
-    return of->exclude ? sum / weights : sum;
+    return of->exclude || of->antialias ? sum / weights : sum;
 }
 
 static void resize_is_a_sum_along_each_axis(void **state) {
@@ -90,14 +92,16 @@ static void resize_is_a_sum_along_each_axis(void **state) {
         kit_array roi = {.dtype = TN_FLOAT64, .rank = 1, .shape = {2 * in.rank}}, out;
         double a = tn__random_below(&random, 2) ? -0.75 : -0.5, outside = 7;
         int64_t exclude = (int64_t)tn__random_below(&random, 2);
+        int64_t antialias = (int64_t)tn__random_below(&random, 2);
         resize_case of = {.in = &in,
                           .mode = modes[seed % 3],
                           .coordinates = coordinates[tn__random_below(&random, 5)],
                           .nearest = nearest[tn__random_below(&random, 4)],
                           .a = a};
-        of.exclude = exclude && of.mode[0] == 'c';
+        of.antialias = antialias && of.mode[0] != 'n';
+        of.exclude = exclude && (of.mode[0] == 'c' || of.antialias);
         for (uint32_t d = 0; d < in.rank; d++) {
-            in.shape[d] = random_in(&random, 1, 6);
+            in.shape[d] = random_in(&random, 1, antialias ? 12 : 6);
             of.shape[d] = random_in(&random, 1, 9);
             of.roi[d] = (double)random_in(&random, -1, 2) / 4;
             of.roi[in.rank + d] = (double)random_in(&random, 2, 5) / 4;
@@ -110,11 +114,12 @@ static void resize_is_a_sum_along_each_axis(void **state) {
             attr_string("coordinate_transformation_mode", &of.coordinates),
             attr_string("nearest_mode", &of.nearest),
             attr_int("exclude_outside", &exclude),
+            attr_int("antialias", &antialias),
             {.name = "cubic_coeff_a", .type = TN_ATTR_FLOAT, .count = 1, .floats = &a},
             {.name = "extrapolation_value", .type = TN_ATTR_FLOAT, .count = 1, .floats = &outside},
         };
         run_well(seed,
-                 &(kit_op){"Resize", 13, attrs, 6, (const kit_array *[]){&in, &roi, NULL, &sizes},
+                 &(kit_op){"Resize", 18, attrs, 7, (const kit_array *[]){&in, &roi, NULL, &sizes},
                            4, 1, 0, -1},
                  &out);
         assert_shape(seed, &out, in.rank, of.shape);
@@ -205,7 +210,8 @@ static double sampled(const picture *of, const char *mode, const double *grid) {
         at[d] = of->align ? (g + 1) / 2 * (extent - 1) : ((g + 1) * extent - 1) / 2;
         double last = extent - 1, edge = of->align ? 0 : 0.5;
         if (mode[0] == 'n') at[d] = nearbyint(at[d]);
-        if (of->padding[0] == 'b') at[d] = fmin(fmax(at[d], 0), last);
+        if (of->padding[0] == 'b' && strcmp(mode, "bicubic") != 0)
+            at[d] = fmin(fmax(at[d], 0), last);
         while (of->padding[0] == 'r' && (at[d] < -edge || at[d] > last + edge))
             at[d] = at[d] < -edge ? -2 * edge - at[d] : 2 * (last + edge) - at[d];
     }
@@ -254,6 +260,195 @@ static void grid_sample_reads_between_pixels(void **state) {
         free(in.data);
         free(grid.data);
         free(out.data);
+    }
+}
+
+/* --- DeformConv, Col2Im, AffineGrid --- */
+
+/* The image between pixels, 0 outside. */
+static double between(const double *pixels, int64_t height, int64_t width, double y, double x) {
+    double sum = 0;
+    for (int64_t i = 0; i < height; i++)
+        for (int64_t j = 0; j < width; j++)
+            sum += fmax(0, 1 - fabs(y - (double)i)) * fmax(0, 1 - fabs(x - (double)j)) *
+                   pixels[i * width + j];
+    return sum;
+}
+
+static void deform_conv_reads_where_the_offsets_say(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 30); seed++) {
+        tn__random random = {seed};
+        int64_t group = random_in(&random, 1, 2), moved = random_in(&random, 1, 2);
+        int64_t k[2], stride[2], dilation[2], pads[4], c = 2 * random_in(&random, 1, 2);
+        kit_array x = {.dtype = TN_FLOAT64, .rank = 4, .shape = {2, c}}, out;
+        kit_array w = {.dtype = TN_FLOAT64, .rank = 4, .shape = {2 * group, c / group}};
+        kit_array offset = {.dtype = TN_FLOAT64, .rank = 4, .shape = {2}};
+        kit_array mask = {.dtype = TN_FLOAT64, .rank = 4, .shape = {2}};
+        kit_array bias = {.dtype = TN_FLOAT64, .rank = 1, .shape = {2 * group}};
+        bool masked = tn__random_below(&random, 2), biased = tn__random_below(&random, 2);
+        for (int d = 0; d < 2; d++) {
+            k[d] = w.shape[2 + d] = random_in(&random, 1, 3);
+            stride[d] = random_in(&random, 1, 2);
+            dilation[d] = random_in(&random, 1, 2);
+            pads[d] = random_in(&random, 0, 2);
+            pads[2 + d] = random_in(&random, 0, 2);
+            x.shape[2 + d] = (k[d] - 1) * dilation[d] + random_in(&random, 1, 3);
+            int64_t room = x.shape[2 + d] + pads[d] + pads[2 + d] - (k[d] - 1) * dilation[d] - 1;
+            offset.shape[2 + d] = mask.shape[2 + d] = room / stride[d] + 1;
+        }
+        int64_t taps = k[0] * k[1], height = offset.shape[2], width = offset.shape[3];
+        mask.shape[1] = moved * taps;
+        offset.shape[1] = 2 * moved * taps;
+        fill_small(&random, &x, -9, 9);
+        fill_small(&random, &w, -9, 9);
+        fill_small(&random, &offset, -9, 9);
+        fill_small(&random, &mask, -3, 3);
+        fill_small(&random, &bias, -9, 9);
+        double *offsets = offset.data;
+        for (uint64_t i = 0; i < kit_count(&offset); i++) offsets[i] /= 4;
+        tn_attr attrs[] = {attr_int("group", &group), attr_int("offset_group", &moved),
+                           attr_ints("strides", stride, 2), attr_ints("pads", pads, 4),
+                           attr_ints("dilations", dilation, 2)};
+        kit_op op = {
+            "DeformConv",
+            22,
+            attrs,
+            5,
+            (const kit_array *[]){&x, &w, &offset, biased ? &bias : NULL, masked ? &mask : NULL},
+            5,
+            1,
+            0,
+            -1};
+        run_well(seed, &op, &out);
+        assert_shape(seed, &out, 4, (int64_t[]){2, 2 * group, height, width});
+        for (uint64_t i = 0; i < kit_count(&out); i++) {
+            int64_t at[4], area = height * width;
+            place_of(&out, i, at);
+            int64_t first = at[1] / 2 * (c / group), point = at[2] * width + at[3];
+            double sum = biased ? ((const double *)bias.data)[at[1]] : 0;
+            for (int64_t j = first; j < first + c / group; j++)
+                for (int64_t t = 0; t < taps; t++) {
+                    int64_t entry = (at[0] * moved + j / (c / moved)) * taps + t;
+                    double y0 = (double)(at[2] * stride[0] - pads[0] + t / k[1] * dilation[0]);
+                    double x0 = (double)(at[3] * stride[1] - pads[1] + t % k[1] * dilation[1]);
+                    const double *plane =
+                        (const double *)x.data + (at[0] * c + j) * x.shape[2] * x.shape[3];
+                    double seen = between(plane, x.shape[2], x.shape[3],
+                                          y0 + offsets[2 * entry * area + point],
+                                          x0 + offsets[(2 * entry + 1) * area + point]);
+                    if (masked) seen *= ((const double *)mask.data)[entry * area + point];
+                    sum += seen *
+                           ((const double *)w.data)[(at[1] * (c / group) + j - first) * taps + t];
+                }
+            assert_near(seed, ((const double *)out.data)[i], sum);
+        }
+        free(out.data);
+        offset.shape[1]--; /* an offset short: the file contradicts itself */
+        tn_error error;
+        assert_int_equal(kit_run(&op, &out, &error), TN_E_INVALID);
+        free(out.data);
+        free(x.data);
+        free(w.data);
+        free(offset.data);
+        free(mask.data);
+        free(bias.data);
+    }
+}
+
+/* For every element of the columns, its place in the image. */
+static void col2im_adds_columns_to_their_places(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
+        tn__random random = {seed};
+        uint32_t axes = 1 + (uint32_t)tn__random_below(&random, 3);
+        int64_t image[3], block[3], stride[3], dilation[3], pads[6], steps[3];
+        int64_t taps = 1, blocks = 1, c = random_in(&random, 1, 2);
+        for (uint32_t d = 0; d < axes; d++) {
+            block[d] = random_in(&random, 1, 3);
+            stride[d] = random_in(&random, 1, 4);
+            dilation[d] = random_in(&random, 1, 3);
+            pads[d] = random_in(&random, 0, 4);
+            pads[axes + d] = random_in(&random, 0, 4);
+            int64_t reach = (block[d] - 1) * dilation[d] + 1;
+            int64_t least = reach - pads[d] - pads[axes + d];
+            image[d] = random_in(&random, least > 1 ? least : 1, (least > 1 ? least : 1) + 4);
+            steps[d] = (image[d] + pads[d] + pads[axes + d] - reach) / stride[d] + 1;
+            taps *= block[d];
+            blocks *= steps[d];
+        }
+        kit_array columns = {.dtype = seed % 2 ? TN_FLOAT64 : TN_FLOAT32,
+                             .rank = 3,
+                             .shape = {2, c * taps, blocks}},
+                  out;
+        kit_array image_list = list_of(image, axes), block_list = list_of(block, axes);
+        fill_small(&random, &columns, -9, 9);
+        tn_attr attrs[] = {attr_ints("strides", stride, axes), attr_ints("pads", pads, 2 * axes),
+                           attr_ints("dilations", dilation, axes)};
+        kit_op op = {
+            "Col2Im", 18, attrs, 3, (const kit_array *[]){&columns, &image_list, &block_list},
+            3,        1,  0,     -1};
+        run_well(seed, &op, &out);
+        int64_t shape[5] = {2, c, image[0], image[1], image[2]};
+        assert_shape(seed, &out, axes + 2, shape);
+        double *sums = calloc((size_t)kit_count(&out), sizeof *sums);
+        assert_non_null(sums);
+        for (uint64_t i = 0; i < kit_count(&columns); i++) {
+            int64_t at[3];
+            place_of(&columns, i, at);
+            int64_t tap = at[1] % taps, step = at[2], index[5] = {at[0], at[1] / taps};
+            bool inside = true;
+            for (uint32_t d = axes; d-- > 0;) {
+                index[2 + d] = step % steps[d] * stride[d] + tap % block[d] * dilation[d] - pads[d];
+                inside = inside && index[2 + d] >= 0 && index[2 + d] < image[d];
+                step /= steps[d];
+                tap /= block[d];
+            }
+            if (inside) sums[index_of(&out, index)] += number_at(&columns, i);
+        }
+        for (uint64_t i = 0; i < kit_count(&out); i++)
+            assert_near(seed, number_at(&out, i), sums[i]);
+        free(sums);
+        free(out.data);
+        free(columns.data);
+    }
+}
+
+static void affine_grids_are_matrices_times_places(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= case_count(ROUNDS, 40); seed++) {
+        tn__random random = {seed};
+        uint32_t axes = 2 + (uint32_t)tn__random_below(&random, 2);
+        int64_t size[5] = {2, 3}, shape[5] = {2}, align = (int64_t)tn__random_below(&random, 2);
+        for (uint32_t d = 0; d < axes; d++) size[2 + d] = shape[1 + d] = random_in(&random, 2, 5);
+        shape[1 + axes] = axes;
+        kit_array theta = {.dtype = TN_FLOAT64, .rank = 3, .shape = {2, axes, axes + 1}}, out;
+        kit_array sizes = list_of(size, axes + 2);
+        fill_small(&random, &theta, -9, 9);
+        tn_attr attr = attr_int("align_corners", &align);
+        kit_op op = {
+            "AffineGrid", 20, &attr, 1, (const kit_array *[]){&theta, &sizes}, 2, 1, 0, -1};
+        run_well(seed, &op, &out);
+        assert_shape(seed, &out, axes + 2, shape);
+        for (uint64_t i = 0; i < kit_count(&out); i++) {
+            int64_t at[5];
+            place_of(&out, i, at);
+            const double *row =
+                (const double *)theta.data + (at[0] * axes + at[1 + axes]) * (axes + 1);
+            double sum = row[axes];
+            for (uint32_t d = 0; d < axes; d++) { /* -1 and 1: outermost centres, or edges */
+                double extent = (double)shape[1 + d], place = (double)at[1 + d];
+                sum += row[axes - 1 - d] *
+                       (align ? -1 + place * 2 / (extent - 1) : -1 + (place + 0.5) * 2 / extent);
+            }
+            assert_near(seed, ((const double *)out.data)[i], sum);
+        }
+        free(out.data);
+        theta.shape[tn__random_below(&random, 3)]--; /* a matrix of another size */
+        tn_error error;
+        assert_int_equal(kit_run(&op, &out, &error), TN_E_INVALID);
+        free(out.data);
+        free(theta.data);
     }
 }
 
@@ -460,6 +655,9 @@ int main(void) {
         cmocka_unit_test(resize_is_a_sum_along_each_axis),
         cmocka_unit_test(upsample_by_whole_scales_repeats),
         cmocka_unit_test(scales_of_tenths_give_whole_extents),
+        cmocka_unit_test(deform_conv_reads_where_the_offsets_say),
+        cmocka_unit_test(col2im_adds_columns_to_their_places),
+        cmocka_unit_test(affine_grids_are_matrices_times_places),
         cmocka_unit_test(grid_sample_reads_between_pixels),
         cmocka_unit_test(regions_of_a_level_picture_are_level),
         cmocka_unit_test(roi_pool_takes_the_largest_of_each_cell),

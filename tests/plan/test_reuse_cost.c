@@ -505,7 +505,7 @@ static void json_is_read(void **state) {
                  bad[i]);
         load("p.json", text, TN_E_INVALID);
     }
-    snprintf(text, sizeof text, "{\"format\": \"mem-plan\", \"version\": 3, %s}", buffers);
+    snprintf(text, sizeof text, "{\"format\": \"mem-plan\", \"version\": 4, %s}", buffers);
     load("p.json", text, TN_E_INVALID);
 }
 
@@ -579,8 +579,8 @@ static void dsa_mistakes_are_refused(void **state) {
              "0, \"upper\": 1}]}",
              "", ""),
          TN_E_UNSUPPORTED},
-        {DSA(DSA_POOL, DSA_BUFFERS, "\"colocations\": [{\"first\": 1, \"second\": 40}]", ""),
-         TN_E_UNSUPPORTED},
+        {DSA(DSA_POOL, DSA_BUFFERS, "\"colocations\": [{\"first\": 1, \"second\": 2}]", ""),
+         TN_E_INVALID},
         {DSA(DSA_POOL, DSA_BUFFERS, "\"new_rule\": [1]", ""), TN_E_UNSUPPORTED},
         {DSA(DSA_POOL, DSA_BUFFERS, "\"separations\": [{\"first\": 1, \"second\": 1}]", ""),
          TN_E_INVALID},

@@ -773,6 +773,89 @@ static void waits_are_the_dependencies_that_are_left(void **state) {
     assert_true(sum > seeds / 8 && fewer > 0);
 }
 
+/* The dependencies of a layout in which bodies `a` and `b` share bytes and no others do; UINT64_MAX
+ * if they cannot share bytes. */
+static uint64_t count_together(const tn_occupancy *occupancy, tn_layout *apart, tn_body_id a,
+                               tn_body_id b) {
+    const tn_problem *problem = tn_occupancy_problem(occupancy);
+    uint64_t count = UINT64_MAX, before = apart->offset[b];
+    tn_layout together;
+    apart->offset[b] = apart->offset[a];
+    tn_status status =
+        tn_layout_from_places(problem, apart->offset, apart->bank, &together, &failure);
+    apart->offset[b] = before;
+    if (status == TN_E_INVALID) return count; /* each is used after the other one is written */
+    assert_ok(status);
+    if (tn_layout_verify(problem, &together, NULL, &failure) == TN_OK)
+        assert_ok(tn_plan_dependencies(occupancy, &together, NULL, &count, &failure));
+    tn_layout_release(&together);
+    return count;
+}
+
+/* Whether the body is in a group, or some of its spans have a part of its bytes only. */
+static bool is_partial(const tn_problem *problem, tn_body_id id) {
+    uint32_t spans;
+    const tn_span *span = tn_problem_spans(problem, &spans);
+    for (tn_body_id k = 0; k < tn_problem_count(problem); k++) {
+        const tn_body *body = tn_problem_body(problem, k);
+        if ((body->flags & TN_BODY_TIED) != 0 && (k == id || body->leader == id)) return true;
+    }
+    for (uint32_t i = 0; i < spans; i++)
+        if (span[i].body == id && (span[i].lo > 0 || span[i].hi < tn_problem_body(problem, id)->size))
+            return true;
+    return false;
+}
+
+/* A pair of buffers has a reuse cost if the search for dependencies, which shares no code with the
+ * costs, finds one when only these two share bytes. */
+static void pairs_cost_what_adds_a_dependency(void **state) {
+    (void)state;
+    const uint32_t seeds = case_count(100, 20);
+    uint32_t costly = 0, cheap = 0;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        tn_graph *graph = random_graph(seed, seed % 2 == 0);
+        tn_program *program;
+        tn_occupancy *occupancy;
+        tn_layout apart;
+        uint64_t always;
+        uint32_t pairs, again;
+        assert_ok(tn_graph_infer(graph, &failure));
+        assert_ok(tn_program_create(graph, NULL, &program, &failure));
+        assert_ok(tn_occupancy_create(program, NULL, &occupancy, &failure));
+        const tn_problem *problem = tn_occupancy_problem(occupancy);
+        assert_ok(tn_occupancy_add_reuse_costs(occupancy, &failure));
+        const tn_pair *cost = tn_problem_reuse_costs(problem, &pairs);
+        assert_ok(tn_layout_without_reuse(problem, &apart, &failure));
+        assert_ok(tn_plan_dependencies(occupancy, &apart, NULL, &always, &failure));
+        for (tn_body_id b = 0; b < tn_problem_count(problem); b++) {
+            if (is_partial(problem, b) || tn_problem_body(problem, b)->size == 0) continue;
+            for (tn_body_id a = 0; a < b; a++) {
+                uint32_t priced = 0;
+                if (is_partial(problem, a) || tn_problem_body(problem, a)->size == 0) continue;
+                uint64_t count = count_together(occupancy, &apart, a, b);
+                if (count == UINT64_MAX) continue; /* a cost has no effect on this pair */
+                for (uint32_t i = 0; i < pairs; i++)
+                    priced += cost[i].a == a && cost[i].b == b && cost[i].cost == 1;
+                assert_true(priced <= 1);
+                /* a dependency within one buffer may be the one that the pair needs */
+                if (count > always ? priced == 0 : priced > 0 && always == 0)
+                    fail_msg("seed %llu, bodies %u and %u: cost %u, but %llu dependencies",
+                             (unsigned long long)seed, a, b, priced, (unsigned long long)count);
+                costly += priced;
+                cheap += priced == 0;
+            }
+        }
+        assert_ok(tn_occupancy_add_reuse_costs(occupancy, &failure));
+        tn_problem_reuse_costs(problem, &again);
+        assert_int_equal(again, pairs);
+        tn_layout_release(&apart);
+        tn_occupancy_destroy(occupancy);
+        tn_program_destroy(program);
+        tn_graph_destroy(graph);
+    }
+    assert_true(costly > seeds && cheap > seeds);
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_read_finds_what_was_written),
@@ -780,6 +863,7 @@ int main(void) {
         cmocka_unit_test(any_plan_holds_in_every_order_that_keeps_what_it_adds),
         cmocka_unit_test(two_branches_may_run_side_by_side_in_a_safe_plan),
         cmocka_unit_test(waits_are_the_dependencies_that_are_left),
+        cmocka_unit_test(pairs_cost_what_adds_a_dependency),
         cmocka_unit_test(equally_low_plans_add_fewer_dependencies),
         cmocka_unit_test(a_concatenation_without_copies_adds_no_wait),
         cmocka_unit_test(streams_of_a_program_give_its_problem_clocks),

@@ -328,6 +328,10 @@ class Models(unittest.TestCase):
         self.assertEqual(sum(adam.parts.values()), adam.total)
         weights = sum(t.bytes for t in tenure.load(self.model).tensors if t.kind == "parameter")
         self.assertAlmostEqual((adam.total - sgd.total) / (2 * weights), 1, delta=0.05)
+        # the defaults of the command line
+        self.assertEqual(tenure.estimate(self.model, train=True).total, adam.total)
+        step = tenure.load(self.model)
+        self.assertEqual(tenure.plan(step.training_step()).peak, tenure.plan(step.training_step(optimizer="adam")).peak)
         self.assertGreater(tenure.estimate(self.model, pool="caching").total, run.total)
         self.assertRaises(ValueError, tenure.estimate, self.model, train=True, optimizer="none such")
         self.assertRaises(tenure.Error, tenure.estimate, self.model, pool="none such")
@@ -336,9 +340,12 @@ class Models(unittest.TestCase):
         whole = tenure.fit(self.model, "10GiB", train=True, costs="v100-16", batch=4)
         self.assertEqual((whole.bytes, whole.passed), (whole.plain_bytes, "none"))
         budget = whole.fixed_bytes + (whole.bytes - whole.fixed_bytes) * 7 // 10
-        less = tenure.fit(self.model, budget, train=True, costs="v100-16", batch=4, work_limit=2000)
+        less = tenure.fit(self.model, budget, train=True, costs="model:v100-16", batch=4, work_limit=2000)
         self.assertLessEqual(less.bytes, budget)
         self.assertIn("recomputed", less.decisions)
+        tiles = tenure.fit(self.model, budget, train=True, costs="v100-16", batch=4, work_limit=2000, allow=["split"])
+        self.assertEqual(tiles.bytes, tenure.fit(self.model, budget, train=True, costs="v100-16", batch=4, work_limit=2000,
+                                                 allow=["order", "recompute", "split"]).bytes)
         self.assertEqual(len(less.decisions), len(less.tensors))
         self.assertGreaterEqual(less.time, less.time_bound)
         self.assertTrue(any(step.again for step in less.steps))

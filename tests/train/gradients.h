@@ -76,6 +76,7 @@ void normalisations(void **state);
 void movement(void **state);
 void indices(void **state);
 void resampled(void **state);
+void sampled(void **state);
 void products(void **state);
 void windows(void **state);
 void losses(void **state);

@@ -295,8 +295,77 @@ static tn_tensor_id build_resize(net *n, const void *data) {
     net_attr_string(n, "coordinate_transformation_mode", r->coordinates);
     net_attr_string(n, "nearest_mode", draw(n, 0, 1) ? "floor" : "round_prefer_floor");
     net_attr_int(n, "exclude_outside", draw(n, 0, 1));
+    net_attr_int(n, "antialias", draw(n, 0, 1));
     if (draw(n, 0, 1)) return net_op(n, "Resize", NET_LIST(x, TN_NONE, floats(n, 4, scales)));
     return net_op(n, "Resize", NET_LIST(x, TN_NONE, TN_NONE, net_ints(n, 4, sizes)));
+}
+
+/* --- sampling --- */
+
+typedef struct sampling {
+    const char *mode, *padding;
+} sampling;
+
+/* Coordinates whose samples are not at a pixel's centre or edge, where the derivative jumps. */
+static tn_tensor_id build_grid_sample(net *n, const void *data) {
+    const sampling *how = data;
+    uint32_t axes = (uint32_t)draw(n, 1, 3);
+    shape s = draw_shape(n, axes + 2, axes + 2, 4), g = draw_shape(n, axes + 2, axes + 2, 3);
+    for (uint32_t d = 2; d < s.rank; d++) s.extent[d] += 1;
+    g.extent[0] = s.extent[0];
+    g.extent[g.rank - 1] = axes;
+    net_attr_string(n, "mode", how->mode);
+    net_attr_string(n, "padding_mode", how->padding);
+    net_attr_int(n, "align_corners", draw(n, 0, 1));
+    tn_tensor_id x = param(n, 0, 1, &s);
+    return net_op(n, "GridSample", NET_LIST(x, param(n, 0, 1.6, &g)));
+}
+
+static tn_tensor_id build_affine_grid(net *n, const void *data) {
+    uint32_t axes = (uint32_t)draw(n, 1, 3);
+    shape s = {.rank = 3, .extent = {draw(n, 1, 3), axes, axes + 1}};
+    int64_t size[5] = {s.extent[0], 2};
+    (void)data;
+    for (uint32_t d = 0; d < axes; d++) size[2 + d] = draw(n, 1, 4);
+    net_attr_int(n, "align_corners", draw(n, 0, 1));
+    return net_op(n, "AffineGrid", NET_LIST(param(n, 0, 1, &s), net_ints(n, axes + 2, size)));
+}
+
+static tn_tensor_id build_col2im(net *n, const void *data) {
+    uint32_t axes = (uint32_t)draw(n, 1, 3);
+    int64_t image[3], block[3], strides[3], dilations[3], pads[6], taps = 1, blocks = 1;
+    (void)data;
+    for (uint32_t d = 0; d < axes; d++) {
+        block[d] = draw(n, 1, 3);
+        strides[d] = draw(n, 1, 3);
+        dilations[d] = draw(n, 1, 2);
+        pads[d] = draw(n, 0, 2);
+        pads[axes + d] = draw(n, 0, 2);
+        image[d] = (block[d] - 1) * dilations[d] + draw(n, 1, 4);
+        int64_t reach = (block[d] - 1) * dilations[d] + 1;
+        blocks *= (image[d] + pads[d] + pads[axes + d] - reach) / strides[d] + 1;
+        taps *= block[d];
+    }
+    shape s = {.rank = 3, .extent = {draw(n, 1, 2), taps * draw(n, 1, 2), blocks}};
+    net_attr_ints(n, "strides", axes, strides);
+    net_attr_ints(n, "dilations", axes, dilations);
+    net_attr_ints(n, "pads", 2 * axes, pads);
+    return net_op(n, "Col2Im",
+                  NET_LIST(param(n, 0, 1, &s), net_ints(n, axes, image), net_ints(n, axes, block)));
+}
+
+void sampled(void **state) {
+    static const sampling all[] = {
+        {"linear", "zeros"}, {"linear", "border"},    {"linear", "reflection"},  {"cubic", "zeros"},
+        {"cubic", "border"}, {"cubic", "reflection"}, {"nearest", "reflection"},
+    };
+    (void)state;
+    EACH_SEED(seed) {
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            check(build_grid_sample, &all[i], all[i].mode, seed);
+        check(build_affine_grid, NULL, "AffineGrid", seed);
+        check(build_col2im, NULL, "Col2Im", seed);
+    }
 }
 
 void resampled(void **state) {

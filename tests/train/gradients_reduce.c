@@ -15,10 +15,11 @@ static tn_tensor_id build_reduction(net *n, const void *data) {
     int64_t axes[8];
     uint32_t count = 0;
     tn_tensor_id x = param(n, r->middle, r->spread, &s);
-    for (uint32_t d = 0; d < s.rank; d++)
+    bool none = draw(n, 0, 3) == 0; /* over no axes each element is reduced for itself */
+    for (uint32_t d = 0; d < s.rank && !none; d++)
         if (draw(n, 0, 1)) axes[count++] = draw(n, 0, 1) ? (int64_t)d : (int64_t)d - s.rank;
     net_attr_int(n, "keepdims", draw(n, 0, 1));
-    if (draw(n, 0, 3) == 0) net_attr_int(n, "noop_with_empty_axes", 1);
+    if (none || draw(n, 0, 3) == 0) net_attr_int(n, "noop_with_empty_axes", 1);
     if (count > 0 && draw(n, 0, 2) == 0) {
         n->version = 11;
         net_attr_ints(n, "axes", count, axes);

@@ -351,6 +351,7 @@ int main(void) {
         cmocka_unit_test(movement),
         cmocka_unit_test(indices),
         cmocka_unit_test(resampled),
+        cmocka_unit_test(sampled),
         cmocka_unit_test(products),
         cmocka_unit_test(windows),
         cmocka_unit_test(losses),

@@ -15,7 +15,8 @@ SIZE_UNKNOWN = 0xFFFFFFFFFFFFFFFF  # TN_SIZE_UNKNOWN
 STATUSES = ("OK", "E_INFEASIBLE", "E_CONFLICT", "E_EXHAUSTED", "E_INVALID", "E_UNKNOWN", "E_UNSUPPORTED", "E_IO",
             "E_STOPPED", "E_NO_MEMORY", "E_INTERNAL", "E_OUTSIDE")
 VERDICTS = ("feasible", "optimal", "infeasible", "stopped")
-CONFLICTS = ("none", "overlap", "alignment", "pin", "capacity", "peak", "overflow", "count", "tie", "order", "bank")
+CONFLICTS = ("none", "overlap", "alignment", "pin", "capacity", "peak", "overflow", "count", "tie", "order", "bank",
+             "apart", "reserved", "cost", "waits", "time")
 KINDS = ("activation", "input", "output", "parameter", "constant", "workspace", "gradient", "optimizer_state")
 PARTS = ("weights", "gradients", "optimizer_state", "activations", "workspace", "overhead", "runtime")
 PHASES = ("load", "forward", "backward", "update", "later_steps", "evaluation", "checkpoint")
@@ -219,7 +220,7 @@ class tn_setup_options(Structure):
                 ("plan", POINTER(tn_plan_options)), ("unplanned", c_bool), ("divide", c_void_p),
                 ("split", c_void_p), ("stream", c_void_p), ("streams", POINTER(tn_program_streams_options)),
                 ("make_costs", MAKE_COSTS), ("make_costs_self", c_void_p),
-                ("rules", POINTER(tn_rules))]
+                ("rules", POINTER(tn_rules)), ("expert_slots", c_uint32)]
 
 
 class tn_setup_needs(Structure):
@@ -355,7 +356,9 @@ class tn_engine_usage(Structure):
                 ("run_count", c_uint64), ("kernel_streams", c_uint32), ("seconds", c_double), ("host_bytes", c_uint64), ("host_peak", c_uint64),
                 ("out_bytes", c_uint64), ("in_bytes", c_uint64), ("stall_seconds", c_double), ("raw_count", c_uint64),
                 ("spill_count", c_uint64), ("spill_bytes", c_uint64), ("talk_count", c_uint64), ("talk_bytes", c_uint64),
-                ("talk_seconds", c_double), ("fetch_bytes", c_uint64), ("fetch_seconds", c_double), ("forms_bytes", c_uint64)]
+                ("talk_seconds", c_double), ("fetch_bytes", c_uint64), ("fetch_seconds", c_double), ("forms_bytes", c_uint64),
+                ("row_uses", c_uint64), ("row_hits", c_uint64), ("row_reads", c_uint64), ("row_bytes", c_uint64),
+                ("row_guesses", c_uint64), ("row_right", c_uint64), ("row_wait_seconds", c_double)]
 
 
 class tn_block(Structure):
@@ -564,6 +567,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_problem_set_bank": (status, [P(tn_problem), c_uint32, P(tn_bank), E]),
     "tn_problem_set_alignment": (status, [P(tn_problem), c_uint64, E]),
     "tn_problem_keep_apart": (status, [P(tn_problem), c_uint32, c_uint32, E]),
+    "tn_problem_add_exclusion": (status, [P(tn_problem), c_uint32, c_uint32, E]),
     "tn_problem_reserve": (status, [P(tn_problem), c_uint32, c_uint64, c_uint64, E]),
     "tn_problem_add_reuse_cost": (status, [P(tn_problem), c_uint32, c_uint32, c_uint64, E]),
     "tn_problem_add_event": (status, [P(tn_problem), c_uint64, P(c_uint32), E]),
@@ -584,6 +588,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_plan": (status, [P(tn_problem), P(tn_plan_options), P(tn_layout), E]),
     "tn_layout_release": (None, [P(tn_layout)]),
     "tn_layout_from_places": (status, [P(tn_problem), P(c_uint64), P(c_uint32), P(tn_layout), E]),
+    "tn_layout_load": (status, [P(tn_problem), c_char_p, P(tn_layout), E]),
     "tn_layout_verify": (status, [P(tn_problem), P(tn_layout), P(tn_conflict), E]),
     "tn_planner_count": (c_uint32, []),
     "tn_planner_name": (c_char_p, [c_uint32]),

@@ -47,7 +47,7 @@ def opened(model: Model, batch: int, dims: Optional[Mapping[str, int]],
     return model
 
 
-def estimate(model: Model, *, train: bool = False, optimizer: str = "sgd", loss: str = "cross-entropy",
+def estimate(model: Model, *, train: bool = False, optimizer: str = "adam", loss: str = "cross-entropy",
              batch: int = 0, dims: Optional[Mapping[str, int]] = None,
              shapes: Optional[Mapping[str, Sequence[int]]] = None, kernels: bool = False,
              pool: Optional[str] = None, pool_capacity: Union[int, str] = 0,

@@ -224,7 +224,12 @@ def allowed(allow: Sequence[str], link: float) -> int:
         raise ValueError("allow: %r is not one of %s" % (unknown[0], ", ".join(ALLOW)))
     if "swap" in allow and not link > 0:
         raise ValueError("allow: swap needs `link`, in bytes per second")
-    return sum(ALLOW[name] for name in set(allow))
+    names = set(allow)
+    if names and names <= {"lossy", "split", "stream"}:  # as `--allow split`: next to what needs no option
+        names |= {"order", "recompute"} | ({"split"} if names == {"lossy"} else set()) | ({"swap"} if link > 0 else set())
+    if "lossy" in names:
+        names.add("compress")
+    return sum(ALLOW[name] for name in names)
 
 
 def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, train: bool = False,
@@ -243,11 +248,11 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
     model   a file or a Graph; or a problem without a model, {"values": [...], "operators": [...]} (docs/fit.md), for
             which live bytes count
     budget  bytes for everything on the device, or text such as "2GiB"
-    costs   times of the operators. None: measured on this machine; or a device of `tenure list hardware`; a file written
-            by `tenure fit --save-costs`; or one number per operator
+    costs   times of the operators. None: measured on this machine; or a device of `tenure list hardware`, "t4" or
+            "model:t4"; a file written by `tenure fit --save-costs`; or one number per operator
     allow   techniques: "order", "recompute", "swap" (over a link of `link` bytes per second), "compress", "lossy",
             "split", "stream". Default, as in `tenure fit`: those that keep every bit and need no further information
-            (with `link` also swap)
+            (with `link` also swap). "split" or "stream" without any other adds them to order and recompute
     by      the pass that decides: `tenure list passes`
     kernels True: count scratch and packed weights of this machine's kernels; False: the graph only. None: True, but
             False with the costs of a device
@@ -260,6 +265,8 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
     If nothing fits: tenure.Error with E_INFEASIBLE (proved) or E_EXHAUSTED. Its `least` is the smallest answer found;
     `claims` lists the results by technique, `hints` further options. For PyTorch modules: tenure.torch.fit.
     """
+    if isinstance(costs, str) and costs.startswith("model:"):  # as on the command line
+        costs = costs[len("model:"):]
     most = size(budget, "budget")
     if most == 0:
         raise ValueError("budget: must be above 0 bytes")

@@ -80,7 +80,7 @@ class Graph:
         return Operator(decoded(raw.name), decoded(raw.type), tuple(operands(raw.inputs, raw.input_count)),
                         tuple(operands(raw.outputs, raw.output_count)))
 
-    def training_step(self, *, loss: str = "cross-entropy", optimizer: str = "sgd", output: int = 0,
+    def training_step(self, *, loss: str = "cross-entropy", optimizer: str = "adam", output: int = 0,
                       freeze: Sequence[str] = (), micro_batches: int = 1) -> "Graph":
         """Makes the graph of one training step: forward, backward, update.
 

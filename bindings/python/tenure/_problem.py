@@ -142,6 +142,10 @@ class Problem:
         """Two bodies never share bytes, at any time."""
         call("tn_problem_keep_apart", self._handle, number(a, "a", NONE), number(b, "b", NONE))
 
+    def add_exclusion(self, a: int, b: int) -> None:
+        """Two bodies are never live at the same time, so they may share bytes although their steps overlap."""
+        call("tn_problem_add_exclusion", self._handle, number(a, "a", NONE), number(b, "b", NONE))
+
     def reserve(self, first: int, last: int, *, bank: int = 0) -> None:
         """No body holds bytes [first, last) of the bank."""
         call("tn_problem_reserve", self._handle, number(bank, "bank", NONE), number(first, "first"),
@@ -282,6 +286,13 @@ class Layout:
         self.reuse_cost, self.waits, self.time = raw.reuse_cost, raw.waits, raw.time
         self.bound = (0, raw.reuse_cost_bound, raw.waits_bound, raw.time_bound)[raw.objective]
         self.seconds, self.work, self.timed_out = raw.seconds, raw.work, raw.timed_out
+
+    @classmethod
+    def load(cls, problem: Problem, file: Path) -> "Layout":
+        """Reads a solution of dsa-solver for a problem of a dsa-problem-v1 file, without checking it (see `verify`)."""
+        raw = room_for(tn_layout)
+        call("tn_layout_load", problem._handle, path(file), ctypes.byref(raw))
+        return cls._take(problem, raw)
 
     @classmethod
     def _take(cls, problem: Problem, raw: tn_layout) -> "Layout":

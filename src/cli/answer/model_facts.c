@@ -191,8 +191,10 @@ const cli_facts cli_stream_facts = {
                                            &stream_facts),
                                CLI_FACTS_END}};
 
+/* timed: whether the time of a run is predicted, which it is not if it depends on the router of a
+ * mixture of experts. */
 static void stream_add_plan(cli_answer *answer, const tn_stream_result *streamed,
-                            const tn_engine_usage *usage) {
+                            const tn_engine_usage *usage, bool timed) {
     const double stall = (double)streamed->stall / STREAM_PS;
     const double plain = (double)streamed->plain_time / STREAM_PS;
     char stay[TN_SIZE_TEXT_MAX];
@@ -208,6 +210,7 @@ static void stream_add_plan(cli_answer *answer, const tn_stream_result *streamed
     }
     cli_add_real(answer, "storage_bytes_per_s", streamed->bytes_per_s);
     cli_add_as(answer, "%.2f GB/s", streamed->bytes_per_s / 1e9);
+    if (!timed) return;
     cli_add_real(answer, "predicted_s", (double)streamed->time / STREAM_PS);
     cli_add_as(answer, "%.3f ms, of which %.3f ms wait for files; %.3f ms if all weights stayed",
                (double)streamed->time / STREAM_PS * 1e3, stall * 1e3, plain * 1e3);
@@ -219,13 +222,89 @@ void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_u
     const tn_stream_result *streamed = setup != NULL ? tn_setup_streamed(setup) : NULL;
     if (streamed == NULL) return;
     cli_answer_open(answer, "streamed");
-    stream_add_plan(answer, streamed, usage);
+    stream_add_plan(answer, streamed, usage, tn_setup_experts(setup) == NULL);
     if (usage != NULL) {
         cli_add_real(answer, "waited_s", usage->stall_seconds);
         cli_add_as(answer, "%.3f ms of the last run; reading took %.3f ms",
                    usage->stall_seconds * 1e3, usage->fetch_seconds * 1e3);
         cli_add_real(answer, "reading_s", usage->fetch_seconds);
     }
+    cli_answer_close(answer);
+}
+
+/* --- experts in a cache --- */
+
+#define EXPERTS_PLAN                                                                               \
+    CLI_FACT(COUNT, "slots", "experts", "experts that the cache holds at the same time"),          \
+        CLI_FACT(COUNT, "experts", NULL, "experts of all mixtures"),                               \
+        CLI_FACT(COUNT, "mixtures", NULL, "operators that are mixtures of experts"),               \
+        CLI_FACT(BYTES, "expert_bytes", NULL, "bytes of the largest expert"),                      \
+        CLI_FACT(BYTES, "cache_bytes", NULL, "bytes of the cache with its tables"),                \
+        CLI_FACT(BYTES, "bytes", NULL, "bytes of all experts")
+static const cli_facts experts_planned_facts = {
+    .width = 18, .rows = (const cli_fact[]){EXPERTS_PLAN, CLI_FACTS_END}};
+static const cli_facts experts_facts = {
+    .width = 15,
+    .rows = (const cli_fact[]){
+        EXPERTS_PLAN,
+        CLI_FACT(BYTES, "forms_bytes", "  in a file",
+                 "bytes of weights that no file has as kernels read them; they are in a temporary "
+                 "file during the run"),
+        CLI_FACT(COUNT, "uses", "expert uses",
+                 "experts that operators used in the last run, each once per operator"),
+        CLI_FACT(COUNT, "hits", NULL, "those in the cache, or already being read"),
+        CLI_FACT(COUNT, "misses", NULL, "the others: read when the router had chosen them"),
+        CLI_FACT(BYTES, "read_bytes", "expert reads", "bytes of experts read in the last run"),
+        CLI_FACT(COUNT, "reads", NULL, "experts read in the last run, guessed ones included"),
+        CLI_FACT(SECONDS, "waited_s", NULL, "time that operators waited for these reads"),
+        CLI_FACT(COUNT, "guesses", "guesses",
+                 "experts that were guessed for the next mixture in the last run"),
+        CLI_FACT(COUNT, "right", NULL, "those that this mixture used"), CLI_FACTS_END}};
+#define EXPERTS_SUMMARY "with experts that stay in their file: their cache"
+const cli_facts cli_experts_planned_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT_OF(OBJECT, "experts", EXPERTS_SUMMARY, &experts_planned_facts), CLI_FACTS_END}};
+const cli_facts cli_experts_facts = {
+    .rows = (const cli_fact[]){CLI_FACT_OF(OBJECT, "experts", EXPERTS_SUMMARY, &experts_facts),
+                               CLI_FACTS_END}};
+
+static void experts_add_run(cli_answer *answer, const tn_engine_usage *usage) {
+    if (usage->forms_bytes > 0) {
+        cli_add(answer, "forms_bytes", usage->forms_bytes);
+        cli_add_more(answer, " in a temporary file during the run");
+    }
+    cli_add(answer, "uses", usage->row_uses);
+    cli_add_more(answer, " in the last run: %" PRIu64 " hits, %" PRIu64 " misses", usage->row_hits,
+                 usage->row_uses - usage->row_hits);
+    cli_add(answer, "hits", usage->row_hits);
+    cli_add(answer, "misses", usage->row_uses - usage->row_hits);
+    cli_add(answer, "read_bytes", usage->row_bytes);
+    cli_add_more(answer, " in %" PRIu64 " reads; operators waited %.3f ms for them",
+                 usage->row_reads, usage->row_wait_seconds * 1e3);
+    cli_add(answer, "reads", usage->row_reads);
+    cli_add_real(answer, "waited_s", usage->row_wait_seconds);
+    cli_add(answer, "guesses", usage->row_guesses);
+    cli_add_more(answer, " experts for the next mixture, %" PRIu64 " of them right",
+                 usage->row_right);
+    cli_add(answer, "right", usage->row_right);
+}
+
+void cli_experts_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage) {
+    const tn_expert_cache *it = setup != NULL ? tn_setup_experts(setup) : NULL;
+    char cache[TN_SIZE_TEXT_MAX], each[TN_SIZE_TEXT_MAX];
+    if (it == NULL) return;
+    cli_answer_open(answer, "experts");
+    cli_add(answer, "slots", it->slots);
+    cli_add_more(answer,
+                 " of %" PRIu32 " in a cache of %s; one has %s; %" PRIu32 " operators use them",
+                 it->experts, tn_size_format(it->cache_bytes, cache),
+                 tn_size_format(it->expert_bytes, each), it->operators);
+    cli_add(answer, "experts", it->experts);
+    cli_add(answer, "mixtures", it->operators);
+    cli_add(answer, "expert_bytes", it->expert_bytes);
+    cli_add(answer, "cache_bytes", it->cache_bytes);
+    cli_add(answer, "bytes", it->bytes);
+    if (usage != NULL) experts_add_run(answer, usage);
     cli_answer_close(answer);
 }
 

@@ -56,6 +56,14 @@ extern const cli_facts cli_stream_facts; /* a table of facts for the macro CLI_F
  * model has not run. */
 void cli_stream_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage);
 
+/* --- experts in a cache --- */
+
+/* Tables of facts for the macro CLI_FACTS_ALSO: of a run, and of a plan alone. */
+extern const cli_facts cli_experts_facts, cli_experts_planned_facts;
+/* Adds the facts of the cache of experts; does nothing if all experts are in memory. `usage` is
+ * NULL if the model has not run. */
+void cli_experts_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage);
+
 /* --- operators on streams --- */
 
 /* Adds on how many streams the kernels ran, and, if several were asked for, why they did not. */

@@ -86,7 +86,7 @@ static const combine_rule combine_rules[] = {
          .why = "a problem states its own streams and ties",
          .advice = "remove the option, or pass a model"),
     RULE("plan", "--streams", EXCLUDES,
-         "--split --sweep --budget --form=objects --parallel=safe --explain --objective=pairs",
+         "--split --sweep --budget --form=objects --parallel=safe --explain",
          .why = "the plan is for one order of execution"),
     RULE("plan", "--adjacent", EXCLUDES, "--form=objects", .why = "shared objects have no offsets"),
     RULE("run", "--adjacent", EXCLUDES, "--pool", .why = "a pool knows no groups"),
@@ -117,11 +117,9 @@ static const combine_rule combine_rules[] = {
     RULE("plan", "--budget", EXCLUDES, "--capacity --bank --form=objects",
          .why = "each is a limit of its own"),
 
-    RULE("plan", "--objective=pairs", EXCLUDES, "[model] --form=objects --explain",
-         .why = "only problems have reuse costs of pairs"),
-    RULE("plan", "--objective=waits|time", EXCLUDES, "--form=objects --explain --budget --split",
-         .why = "it minimises the waits of one plan within --capacity"),
-    RULE("plan", "--objective=pairs|waits|time", EXCLUDES, "--split"),
+    RULE("plan", "--objective=pairs|waits|time", EXCLUDES,
+         "--form=objects --explain --budget --split",
+         .why = "the objective is for one plan within --capacity"),
 
     /* tiles */
     RULE(NULL, "--extra-work", NEEDS, "--split"),
@@ -131,7 +129,8 @@ static const combine_rule combine_rules[] = {
 
     /* rules about the techniques that may meet a budget */
     RULE("run train", "--allow --swap-device --host-budget --costs --timeout", NEEDS, "--budget"),
-    RULE("estimate", "--allow --link", NEEDS, "--budget"),
+    RULE("estimate", "--allow", NEEDS, "--budget"),
+    RULE("estimate", "--link", NEEDS, "--budget --host-experts"),
     RULE(NULL, "--swap-device", NEEDS, "--allow=swap !--allow"),
     RULE(NULL, "--allow=swap", NEEDS, "--link --swap-device",
          .why = "the search uses the speed of copies to the host"),
@@ -140,6 +139,9 @@ static const combine_rule combine_rules[] = {
          .why = "the search uses the speed of copies to the host"),
     RULE(NULL, "--storage --storage-cache --forms", NEEDS, "--allow=stream"),
     RULE("run", "--allow=stream", EXCLUDES, "--pool", .why = "streaming needs a plan"),
+    RULE("train", "--allow=stream", EXCLUDES, "--budget",
+         .why = "training keeps its weights in memory",
+         .advice = "remove stream from --allow"),
     RULE("fit", "--allow=stream", NEEDS, "--storage",
          .why = "the search uses the read speed of weight files"),
     RULE("fit", "--allow=stream", EXCLUDES, "--sweep --max-batch --run --train --problem --output",
@@ -199,6 +201,8 @@ static const combine_rule combine_rules[] = {
     RULE("estimate",
          "--weight-type --cache-type --prefill --full-cache --host-layers --host-experts",
          NEEDS, "[to-run]"),
+    RULE("estimate", "--cached-experts", NEEDS, "--host-experts",
+         .why = "it counts copies of experts in host memory"),
     RULE("estimate", "--train --as", EXCLUDES, "[weights-file]",
          .why = "it does not describe the network",
          .advice = "pass its config.json, or the network as .onnx"),

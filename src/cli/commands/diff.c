@@ -13,6 +13,7 @@
 #include "cli/command_line/combine.h"
 #include "cli/model/file_kind.h"
 #include "cli/model/input.h"
+#include "cli/model/plan_file.h"
 #include "cli/traces/foreign.h"
 #include "report/format.h"
 
@@ -24,7 +25,7 @@
 #define DIFF_LABELS 6u
 #define DIFF_SHOWN 12u /* number of changes in the table, largest first; --json has all */
 
-enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
+enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_PROBLEM, DIFF_JSON };
 
 #define DIFF_OPTIONS(X)                                                                            \
     X(DIFF_MAX, "max-increase", "SIZE",                                                            \
@@ -34,6 +35,9 @@ enum { DIFF_MAX = 400, DIFF_PLANNER, DIFF_TIMEOUT, DIFF_JSON };
     X(DIFF_TIMEOUT, "timeout", "TIME",                                                             \
       "stop planning each input after this time, such as 10s, 500ms or 2m, with the best plan so " \
       "far (default: no limit)")                                                                   \
+    X(DIFF_PROBLEM, "problem", "FILE",                                                             \
+      "the problem of inputs that are solutions of dsa-solver (default: an input that is not a "   \
+      "solution)")                                                                                 \
     X('o', "output", "FILE",                                                                       \
       "write a page that shows both plans side by side, .html; may be repeated")                   \
     X(DIFF_JSON, "json", NULL, "print one JSON object instead of the table")
@@ -68,6 +72,7 @@ typedef struct diff_arguments {
     cli_input input; /* options that apply to both inputs */
     tn_plan_options options;
     const char *paths[2], *outputs[DIFF_OUTPUTS_MAX];
+    const char *problem_path; /* --problem, or NULL */
     uint32_t output_count;
     double most_ratio;   /* --max-increase as a fraction; below 0: not given */
     uint64_t most_bytes; /* --max-increase in bytes; valid if has_most_bytes */
@@ -111,6 +116,9 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
         if (!tn__has_suffix(arguments->outputs[arguments->output_count - 1], ".html"))
             cli_misuse(state, "-o %s: the comparison can be written as .html only", value);
         return 0;
+    case DIFF_PROBLEM:
+        arguments->problem_path = value;
+        return 0;
     case DIFF_JSON:
         arguments->json = true;
         return 0;
@@ -125,6 +133,10 @@ static error_t diff_parse(int key, char *value, struct argp_state *state) {
             cli_misuse(state, "two inputs are needed; pass two models or plans");
         cli_condition_set(CLI_IF_FOREIGN, tn_foreign_recognises(arguments->paths[0]) ||
                                               tn_foreign_recognises(arguments->paths[1]));
+        if (arguments->problem_path != NULL && !cli_plan_file_is_solution(arguments->paths[0]) &&
+            !cli_plan_file_is_solution(arguments->paths[1]))
+            cli_misuse(state, "--problem has no effect: no input is a solution of dsa-solver; remove "
+                              "the option");
         cli_condition_set(CLI_IF_MODEL,
                           cli_input_is_model(&(cli_input){.path = arguments->paths[0]}) ||
                               cli_input_is_model(&(cli_input){.path = arguments->paths[1]}));
@@ -153,6 +165,17 @@ static tn_status diff_plan(diff_arguments *arguments, diff_side *side, tn_error 
                                      : cli_input_load_layout(input, &arguments->options, error);
 }
 
+/* Returns the problem of an input that is a solution of dsa-solver: that of --problem, else the other
+ * input, unless that is a solution, too. NULL: the input is not a solution. */
+static const char *diff_problem(const diff_arguments *arguments, uint32_t which) {
+    const char *other = arguments->paths[!which];
+    if (!cli_plan_file_is_solution(arguments->paths[which])) return NULL;
+    if (arguments->problem_path != NULL) return arguments->problem_path;
+    if (cli_plan_file_is_solution(other))
+        cli_misuse(NULL, "both inputs are solutions of dsa-solver; add --problem FILE");
+    return other;
+}
+
 static int diff_by_size(const void *a, const void *b) {
     const diff_item *x = a, *y = b;
     int order = strcmp(x->name, y->name);
@@ -164,6 +187,7 @@ static tn_status diff_load(diff_arguments *arguments, uint32_t which, tn_error *
     diff_side *side = &arguments->sides[which];
     side->input = arguments->input;
     side->input.path = arguments->paths[which];
+    side->input.problem_path = diff_problem(arguments, which);
     TN_TRY(diff_plan(arguments, side, error));
     side->layout = side->input.layout;
     const cli_input *input = &side->input;

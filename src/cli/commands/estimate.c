@@ -27,6 +27,7 @@ enum {
     ESTIMATE_PARALLEL,
     ESTIMATE_HOST_LAYERS,
     ESTIMATE_HOST_EXPERTS,
+    ESTIMATE_CACHED_EXPERTS,
     ESTIMATE_RECOMPUTE,
     ESTIMATE_SEQUENCE,
     ESTIMATE_MICRO,
@@ -96,6 +97,9 @@ enum {
     X(ESTIMATE_HOST_EXPERTS, "host-experts", "N|all",                                              \
       "for running a language model: keep the experts of the first N layers in host memory "       \
       "(default: 0)")                                                                              \
+    X(ESTIMATE_CACHED_EXPERTS, "cached-experts", "N",                                              \
+      "with --host-experts: keep copies of N experts of each of these layers on the device; the "  \
+      "others are copied to it when a token uses them (default: 0)")                               \
     X(ESTIMATE_RECOMPUTE, "recompute", "none|selective|full|PATTERN",                              \
       "recomputation in the layers of a transformer (default: none); for a model file: as in "     \
       "`tenure train`")                                                                            \
@@ -116,7 +120,8 @@ enum {
       "techniques to meet the budget: order, recompute, swap, split (default: "                    \
       "order,recompute,split, and swap with --link)")                                              \
     X(ESTIMATE_LINK, "link", "SIZE/s",                                                             \
-      "allow swapping to the host to meet the budget, at this speed, such as 12GB/s")              \
+      "allow swapping to the host to meet the budget, at this speed, such as 12GB/s; with "        \
+      "--host-experts: the speed at which experts are copied to the device")                       \
     X('o', "output", "FILE",                                                                       \
       "write the estimated plan, as .html or any other format of `tenure plan`; may be repeated")  \
     X(ESTIMATE_JSON, "json", NULL, "print one JSON object instead of the table")
@@ -235,6 +240,9 @@ static error_t estimate_parse_llm(int key, char *value, struct argp_state *state
         llm->options.host_experts = strcmp(value, "all") == 0
                                         ? UINT64_MAX
                                         : cli_count(state, "host-experts", value, ESTIMATE_MOST);
+        break;
+    case ESTIMATE_CACHED_EXPERTS:
+        llm->options.cached_experts = cli_count(state, "cached-experts", value, ESTIMATE_MOST);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -516,7 +524,7 @@ static const cli_topic estimate_topics[] = {
      "  tenure estimate model.onnx --pool caching --kernels onednn\n"},
     {"llm", "a language model to run: a folder, its config.json or its weights",
      "device batch sequence weight-type cache-type full-cache runtime prefill host-layers "
-     "host-experts parallel json",
+     "host-experts cached-experts link parallel json",
      "  tenure estimate config.json --weight-type int4 --batch 8 --sequence 4096 --device l4\n"
      "  tenure estimate model.gguf --device 24GiB\n"},
     {"cluster", "a transformer that many devices train, by formulas from its config.json",

@@ -173,8 +173,8 @@ enum {
       "(default: the smallest plan)")                                                              \
     X(PLAN_OBJECTIVE, "objective", "bytes|pairs|waits|time",                                       \
       "minimise the peak in bytes; or, within --capacity, the reuse cost (the sum of the costs "   \
-      "of "                                                                                        \
-      "all pairs of buffers that share bytes), the number of waits that the plan adds to the "     \
+      "of all pairs of buffers that share bytes; in a model, a pair costs 1 if an operator must "  \
+      "wait before it may overwrite the bytes), the number of waits that the plan adds to the "    \
       "order of the operators, or the time of the program with these waits (default: bytes)")      \
     X(PLAN_WORKERS, "workers", "N",                                                                \
       "operators that run at once, for the time of a plan (default: no limit)")                    \

@@ -472,6 +472,7 @@ static const cli_facts run_facts = {
         CLI_FACT(BYTES, "arena", NULL, "bytes of the arena"),
         CLI_FACT(BYTES, "weights", "weights", "bytes of the weights in memory"),
         CLI_FACTS_ALSO(&cli_stream_facts),
+        CLI_FACTS_ALSO(&cli_experts_facts),
         CLI_FACTS_ALSO(&cli_losses_facts),
         CLI_FACTS_ALSO(&cli_streams_facts),
         CLI_FACT(SECONDS, "seconds", "time", "wall time of the fastest run"),
@@ -512,6 +513,7 @@ static void run_add_memory(cli_answer *answer, const run_arguments *arguments,
     cli_add(answer, "arena", usage->arena);
     cli_add(answer, "weights", usage->static_bytes);
     cli_stream_add(answer, opened->setup, usage);
+    cli_experts_add(answer, opened->setup, usage);
     cli_engine_losses_add(answer, opened->engine);
     cli_streams_add(answer, &arguments->input.streams, opened->setup, usage);
     if (opened->weights != NULL)

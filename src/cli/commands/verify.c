@@ -25,8 +25,8 @@ enum { VERIFY_PLAN = 400, VERIFY_FORM, VERIFY_TRAIN, VERIFY_BATCH, VERIFY_JSON }
 
 #define VERIFY_OPTIONS(X)                                                                          \
     X(VERIFY_PLAN, "plan", "FILE",                                                                 \
-      "the plan: .json, or .csv with offsets (default: the plan inside a .tflite model, written "  \
-      "by any tool)")                                                                              \
+      "the plan: .json, .csv with offsets, or a solution of dsa-solver (default: the plan inside " \
+      "a .tflite model, written by any tool)")                                                     \
     X(VERIFY_FORM, "form", "offsets|objects",                                                      \
       "form of the plan: offsets, or objects for a .csv with shared objects (default: offsets)")   \
     X(VERIFY_TRAIN, "train", NULL,                                                                 \
@@ -202,6 +202,7 @@ static const char verify_doc[] =
     "Examples:\n"
     "  tenure verify resnet50.onnx --plan plan.json\n"
     "  tenure verify buffers.csv --plan theirs.csv\n"
+    "  tenure verify kernel.json --plan kernel.solution.json\n"
     "  tenure verify resnet50.onnx --plan plan.csv --kernels onednn:2\n"
     "  tenure verify planned.tflite\n"
     "  tenure verify xla_dump/\n"
@@ -257,6 +258,8 @@ static tn_status verify_claims(cli_verify *arguments, tn_layout *layout, tn_erro
     const cli_plan_file *file = &arguments->file;
     cli_input *input = &arguments->input;
     if (file->has_reuse_cost) layout->reuse_cost = file->reuse_cost;
+    if (file->has_reuse_cost && input->setup != NULL)
+        TN_TRY(tn_setup_add_reuse_costs(input->setup, error));
     if (!file->has_waits) return TN_OK;
     if (input->setup != NULL) TN_TRY(tn_setup_add_events(input->setup, error));
     layout->workers = (uint32_t)file->workers;

@@ -78,8 +78,11 @@ static tn_status llm_weights(cli_llm *llm, const char *path, const tn_context *c
         status = tn_llm_gguf(weights, llm->model, error);
         llm->has_model = status == TN_OK;
         if (!llm->runtime_named && llm->runtime == 0) llm->options.runtime = TN_LLM_RUN_LLAMA_CPP;
-    } else
+    } else {
         status = llm_config_near(llm, path, error);
+        if (llm->has_model && llm->stored != NULL)
+            llm->model->missing = tn_llm_stored_missing(llm->stored, llm->model->model.layers);
+    }
     tn_weights_close(weights);
     return status == TN_OK ? TN_OK : llm_leave_open(llm, status, error);
 }
@@ -323,6 +326,22 @@ static const cli_facts llm_host_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT(BYTES, "weights", "host memory", "weights in host memory, at most"),
         CLI_FACT(BYTES, "cache", NULL, "cache in host memory, at most"), CLI_FACTS_END}};
+static const cli_facts llm_experts_facts = {
+    .rows = (const cli_fact[]){
+        CLI_FACT(COUNT, "cached", "experts",
+                 "experts of each layer in host memory of which the device keeps a copy"),
+        CLI_FACT(COUNT, "of", NULL, "experts of a layer"),
+        CLI_FACT(BYTES, "cached_bytes", NULL, "bytes of these copies, part of the weights"),
+        CLI_FACT(BYTES, "expert_bytes", NULL, "bytes of one expert"),
+        CLI_FACT(BYTES, "token_bytes", "  per token",
+                 "bytes of the experts that a token uses, copied if none is on the device"),
+        CLI_FACT(BYTES, "token_bytes_uniform", NULL,
+                 "the mean if the router chose all experts equally often"),
+        CLI_FACT(REAL, "tokens_per_s", "  link",
+                 "with --link: tokens per second that the copies allow, by token_bytes"),
+        CLI_FACT(REAL, "tokens_per_s_uniform", NULL,
+                 "the same by token_bytes_uniform; 0: no limit"),
+        CLI_FACTS_END}};
 static const cli_facts llm_device_facts = {
     .rows = (const cli_fact[]){
         CLI_FACT(BYTES, "memory", NULL, "bytes of the device"),
@@ -355,6 +374,8 @@ const cli_facts cli_llm_facts = {
         CLI_FACT_OF(OBJECT, "parts", "the parts of the total", &llm_part_facts),
         CLI_FACT_OF(OBJECT, "cache", "the KV cache", &llm_cache_facts),
         CLI_FACT_OF(OBJECT, "host", "in host memory, in addition to the total", &llm_host_facts),
+        CLI_FACT_OF(OBJECT, "experts", "with --host-experts: their copies on the device",
+                    &llm_experts_facts),
         CLI_FACT(WORD, "note", "note", "a remark on the model, or empty"),
         CLI_FACT(WORD, "not_read", "not read",
                  "keys of the config.json that are unknown, or empty"),
@@ -512,6 +533,45 @@ static void llm_add_host(cli_answer *answer, const tn_llm_estimate *found) {
     cli_answer_close(answer);
 }
 
+/* Adds the copies of experts on the device, and the bytes that a token copies. These are facts of
+ * the shapes; how many experts a token finds on the device depends on the router and is not
+ * known. A router that chooses all experts equally often finds cached / all of them. */
+static void llm_add_experts(cli_answer *answer, const cli_llm *llm, double link) {
+    const tn_llm_estimate *found = &llm->found;
+    const uint64_t all = llm->model->experts, cached = llm->options.cached_experts;
+    char bytes[TN_SIZE_TEXT_MAX], one[TN_SIZE_TEXT_MAX], mean[TN_SIZE_TEXT_MAX];
+    if (found->expert_bytes == 0 || all == 0) return;
+    const double miss = (double)(all - cached) / (double)all;
+    const uint64_t uniform = (uint64_t)((double)found->token_experts * miss);
+    cli_answer_open(answer, "experts");
+    cli_add(answer, "cached", cached);
+    cli_add_more(answer, " of %" PRIu64 " in each layer on the device: %s; one has %s", all,
+                 tn_size_format(found->cached_bytes, bytes),
+                 tn_size_format(found->expert_bytes, one));
+    cli_add(answer, "of", all);
+    cli_add(answer, "cached_bytes", found->cached_bytes);
+    cli_add(answer, "expert_bytes", found->expert_bytes);
+    cli_add(answer, "token_bytes", found->token_experts);
+    cli_add_more(answer,
+                 " at most are copied; %s on average if all experts were chosen equally "
+                 "often",
+                 tn_size_format(uniform, mean));
+    cli_add(answer, "token_bytes_uniform", uniform);
+    if (link > 0) {
+        const double least = link / (double)found->token_experts;
+        const double likely = uniform > 0 ? link / (double)uniform : 0;
+        cli_add_real(answer, "tokens_per_s", least);
+        cli_add_as(answer, "%.1f tokens/s at most if every expert is copied", least);
+        if (likely > 0)
+            cli_add_more(answer,
+                         ", %.1f if all experts were chosen equally often (predicted from "
+                         "the copies alone)",
+                         likely);
+        cli_add_real(answer, "tokens_per_s_uniform", likely);
+    }
+    cli_answer_close(answer);
+}
+
 /* --- the answer: whether the model fits the device --- */
 
 static void llm_add_device(cli_answer *answer, const cli_llm *llm) {
@@ -564,7 +624,8 @@ static void llm_add_fit(cli_answer *answer, const cli_llm *llm) {
         cli_changes_add(answer, llm->changes, llm->change_count);
 }
 
-static tn_status llm_print(const cli_llm *llm, const char *path, bool json, tn_error *error) {
+static tn_status llm_print(const cli_llm *llm, const char *path, double link, bool json,
+                           tn_error *error) {
     cli_answer answer;
     cli_answer_begin(&answer, &cli_llm_facts, json);
     cli_add_word(&answer, "input", cli_shown_path(path));
@@ -582,6 +643,7 @@ static tn_status llm_print(const cli_llm *llm, const char *path, bool json, tn_e
     if (llm->has_model) {
         llm_add_cache(&answer, llm);
         llm_add_host(&answer, &llm->found);
+        llm_add_experts(&answer, llm, link);
         cli_add_word_if(&answer, "note", llm->model->note);
         cli_add_word_if(&answer, "not_read", llm->model->unread);
         cli_add_more(&answer, ": unknown; their effect on memory, if any, is not counted");
@@ -601,7 +663,7 @@ int cli_estimate_llm(cli_llm *llm, const cli_estimate_request *request, bool jso
     llm->limit = llm->device != NULL ? llm->device->usable : request->limit;
     tn_status status = llm_find(llm, request->input.path, request->input.import.context, error);
     bool unknown = status == TN_E_UNKNOWN;
-    if (status == TN_OK) status = llm_print(llm, request->input.path, json, error);
+    if (status == TN_OK) status = llm_print(llm, request->input.path, request->link, json, error);
     int code = 0;
     if (status != TN_OK)
         code = cli_fail(error);

@@ -72,6 +72,7 @@ static const cli_facts fit_answer_facts = {
         CLI_FACT(COUNT, "stall", "waiting", "part of `time` spent waiting for copies or files"),
         CLI_FACT_OF(OBJECT, "decisions", "the decision for each tensor, in sums", &fit_fates_facts),
         CLI_FACT_OF(OBJECT, "streamed", "with streaming of weights", &fit_streamed_facts),
+        CLI_FACTS_ALSO(&cli_experts_planned_facts),
         CLI_FACT(BYTES, "to_host_bytes", "to the host", "bytes copied out"),
         CLI_FACT(BYTES, "from_host_bytes", "from the host", "bytes copied back"),
         CLI_FACT(BYTES, "host_bytes", "on the host", "peak of host memory"),
@@ -169,6 +170,8 @@ static void answer_times(cli_answer *answer, const cli_fit *fit, const tn_fit_re
     else if (answer_is_untimed(fit))
         cli_add_as(answer,
                    "not predicted: the costs that were given are of the graph without tiles");
+    else if (fit->setup != NULL && tn_setup_experts(fit->setup) != NULL)
+        cli_add_as(answer, "not predicted: it depends on the experts that the router chooses");
     else
         cli_add_as(answer, "not predicted: the unchanged plan fits, so no costs were measured");
     cli_add(answer, "plain_time", it->plain_time);
@@ -205,6 +208,7 @@ static void answer_one(cli_answer *answer, const cli_fit *fit, const tn_fit_resu
         cli_add(answer, "resident_bytes", streamed->resident_bytes);
         cli_answer_close(answer);
     }
+    cli_experts_add(answer, fit->setup, NULL);
     cli_add_if(answer, "to_host_bytes", it->to_host_bytes);
     cli_add_if(answer, "from_host_bytes", it->from_host_bytes);
     cli_add_if(answer, "host_bytes", it->host != NULL ? it->host_layout.peak : 0);

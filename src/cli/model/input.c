@@ -226,8 +226,19 @@ static tn_status input_load_problem(cli_input *input, tn_error *error) {
     return input_read_problem(input, NULL, error);
 }
 
+static tn_status input_load_solution(cli_input *input, tn_error *error) {
+    const char *path = input->path;
+    input->path = input->problem_path;
+    tn_status status = input_read_problem(input, NULL, error);
+    input->path = path;
+    if (status == TN_OK) status = tn_layout_load(input->problem, path, &input->own_layout, error);
+    input->layout = &input->own_layout;
+    return status;
+}
+
 tn_status cli_input_load_layout(cli_input *input, const tn_plan_options *options, tn_error *error) {
     uint64_t *offsets = NULL;
+    if (input->problem_path != NULL) return input_load_solution(input, error);
     TN_TRY(input_read_problem(input, &offsets, error));
     if (offsets != NULL && input->bank_count > 0)
         cli_misuse(NULL,

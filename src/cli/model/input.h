@@ -96,6 +96,8 @@ typedef struct cli_input {
     /* name of the module in a plan of another tool; NULL: the default module */
     const char *module;
     const char *processor; /* name of the processor for `tenure arena`, or NULL */
+    /* the problem of an input that is a solution of dsa-solver, or NULL */
+    const char *problem_path;
     uint64_t alignment;    /* alignment of buffers in bytes; 0: the default */
     bool wants_csv; /* true: the plan will be written as CSV, which cannot describe every problem */
     /* true: after the input is read, Ctrl-C stops searches (cli_interrupt_ends_work) */
@@ -172,8 +174,8 @@ tn_status cli_input_occupy(cli_input *input, const tn_micro_options *micro, tn_e
 /* Loads the input and plans it; sets `layout`. With --order auto it keeps the order with the
  * smallest plan. */
 tn_status cli_input_plan(cli_input *input, const tn_plan_options *options, tn_error *error);
-/* Loads a problem and sets `layout`: to the offsets in the file if it is a plan, else to a new
- * plan. For a model, use cli_input_plan. */
+/* Loads a problem and sets `layout`: to the offsets in the file if it is a plan, or a solution for
+ * the problem of input->problem_path, else to a new plan. For a model, use cli_input_plan. */
 tn_status cli_input_load_layout(cli_input *input, const tn_plan_options *options, tn_error *error);
 /* Plans a model within a budget by tn_fit_graph: with operators in tiles if input->split asks for
  * them, else without changes. With `arena` true the budget is for the arena alone, not for the

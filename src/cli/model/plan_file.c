@@ -349,6 +349,10 @@ tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *er
     return TN_OK;
 }
 void cli_plan_file_close(cli_plan_file *file) { *file = (cli_plan_file){0}; }
+bool cli_plan_file_is_solution(const char *path) {
+    (void)path;
+    return false;
+}
 
 tn_status cli_plan_file_options(const cli_plan_file *file, cli_input *input, cli_training *training,
                                 tn_error *error) {
@@ -536,6 +540,21 @@ void cli_plan_file_close(cli_plan_file *file) {
     free(file->steps);
     json_decref(file->document);
     *file = (cli_plan_file){0};
+}
+
+bool cli_plan_file_is_solution(const char *path) {
+    tn__file bytes;
+    tn_error unused;
+    json_error_t why;
+    tn_status status;
+    if (!tn__has_suffix(path, ".json") || tn__file_map(path, &bytes, &unused) != TN_OK)
+        return false;
+    json_t *root = tn__json_parse(bytes.bytes, bytes.size, &why, &status);
+    bool is = json_object_get(root, "schema_version") != NULL &&
+              json_object_get(root, "problem") == NULL;
+    tn__file_unmap(&bytes);
+    json_decref(root);
+    return is;
 }
 
 /* --- the document: applying its options --- */

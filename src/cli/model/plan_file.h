@@ -49,6 +49,8 @@ typedef struct cli_plan_file {
  * E_NO_MEMORY. The caller closes the file, also after an error. */
 tn_status cli_plan_file_open(const char *path, cli_plan_file *file, tn_error *error);
 void cli_plan_file_close(cli_plan_file *file);
+/* Whether a file is a solution of dsa-solver, which has placements without their buffers. */
+bool cli_plan_file_is_solution(const char *path);
 
 /* Replaces the options in `input` and `training` by those of the plan; `file` keeps owning their
  * strings. An option of the command line that contradicts the plan is a usage error. */

@@ -10,6 +10,8 @@
  * A .csv plan records no options. If its rows show that it was made with other options than those
  * of the command line, the result is a usage error that names the option. A plan with rows that
  * name no tensor of the model is refused in the same way.
+ *
+ * A solution of dsa-solver names the buffers of its problem by id; the library reads it.
  */
 #include "base/base.h"
 #include "cli/model/input.h"
@@ -573,9 +575,26 @@ static tn_status rows_other_model(const cli_verify *arguments, tn_status status)
             arguments->plan_path, known, named, arguments->input.path);
 }
 
+/* Reads a solution of dsa-solver. It has no buffers, but refers to those of the problem by id. */
+static tn_status rows_load_solution(cli_verify *arguments) {
+    tn_layout layout;
+    TN_TRY(cli_input_load(&arguments->input, arguments->error));
+    TN_TRY(rows_make_room(arguments));
+    TN_TRY(tn_layout_load(arguments->input.problem, arguments->plan_path, &layout,
+                          arguments->error));
+    for (tn_body_id id = 0; id < arguments->body_count; id++) {
+        arguments->offsets[id] = layout.offset[id];
+        arguments->banks[id] = layout.bank[id];
+    }
+    tn_layout_release(&layout);
+    return TN_OK;
+}
+
 tn_status cli_verify_load(cli_verify *arguments) {
     cli_input *input = &arguments->input;
     if (arguments->plan_path != NULL) {
+        if (!cli_input_is_model(input) && cli_plan_file_is_solution(arguments->plan_path))
+            return rows_load_solution(arguments);
         TN_TRY(rows_read_plan(arguments));
         TN_TRY(cli_plan_file_open(arguments->plan_path, &arguments->file, arguments->error));
     } else if (input->alignment == 0) {

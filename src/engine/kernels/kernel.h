@@ -31,6 +31,7 @@
 
 #include "base/base.h"
 #include "graph/attr.h"
+#include "graph/expert_rows.h"
 #include "graph/key.h"
 
 /* An operand during the run of a program. */
@@ -77,6 +78,20 @@ typedef struct tn_kernel_setup {
 
 struct tn__dnnl_work;
 
+/* Function that a kernel gives to `visit`, for the row at position `index` of the list. parts[i]:
+ * address of the row's entry of input i; NULL: input i has no entries. */
+typedef tn_status tn_kernel_row_use(void *context, uint32_t index,
+                                    const void *const parts[TN__EXPERTS_CACHE]);
+/* Access to operands that stay in files (graph/expert_rows.h, engine/row_cache.c). */
+typedef struct tn_kernel_rows {
+    void *self;
+    /* Calls `use` for each row of `rows`, in this order, when the row is in memory; the addresses
+     * are valid during the call. Starts to read the rows of `next` as far as the cache has room,
+     * those that matter most first. No row is listed twice. */
+    tn_status (*visit)(void *self, const uint32_t *rows, uint32_t count, const uint32_t *next,
+                       uint32_t next_count, tn_kernel_row_use *use, void *context, tn_error *error);
+} tn_kernel_rows;
+
 typedef struct tn_kernel_call {
     /* the graph is read only by the functions below (tn__call_...); if it is NULL, they report that
      * nothing is known */
@@ -91,6 +106,7 @@ typedef struct tn_kernel_call {
     uint64_t workspace_bytes;
     void *state;      /* the state of the kernel, which `prepare` made */
     uint64_t *random; /* counter from which operators without a seed derive random numbers */
+    const tn_kernel_rows *rows; /* NULL: no operand stays in a file */
     tn_error *error;
 } tn_kernel_call;
 

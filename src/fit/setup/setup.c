@@ -85,13 +85,16 @@ void tn__setup_part_drop(tn_setup *setup, int kind, tn__setup_part *part) {
 static tn_status setup_rewrite(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_rewrite_options rewrite = TN_REWRITE_OPTIONS_INIT;
     bool splits = options->split != NULL && options->split->region_count > 0;
+    bool rows = options->expert_slots > 0;
     tn__setup_part *part;
     if (options->rewrite != NULL) {
         tn__options(&rewrite, sizeof rewrite, options->rewrite);
         if (rewrite.context == NULL) rewrite.context = &setup->context;
-        TN_TRY(tn__setup_part_make(setup, splits ? PART_REWRITTEN : PART_GRAPH, &part, error));
+        TN_TRY(
+            tn__setup_part_make(setup, splits || rows ? PART_REWRITTEN : PART_GRAPH, &part, error));
         TN_TRY(tn_graph_rewrite(setup->given, &rewrite, &part->graph, error));
     }
+    if (rows) return tn__setup_expert_rows(setup, options, error);
     return splits ? tn__setup_regions(setup, options, error) : TN_OK;
 }
 
@@ -270,8 +273,7 @@ tn_status tn__setup_plan(tn_setup *setup, const tn_setup_options *options, tn_er
     const tn_problem *problem = tn_occupancy_problem(occupancy);
     TN_TRY(tn__setup_part_make(setup, PART_LAYOUT, &part, error));
     if (options->without_reuse) return tn_layout_without_reuse(problem, &part->layout, error);
-    if (plan.objective != TN_OBJECTIVE_BYTES)
-        TN_TRY(tn_occupancy_add_events(setup->parts[PART_OCCUPANCY]->occupancy, error));
+    TN_TRY(tn__occupancy_prepare(setup->parts[PART_OCCUPANCY]->occupancy, plan.objective, error));
     TN_TRY(tn_plan(problem, &plan, &part->layout, error));
     return tn_plan_loosen(occupancy, &memory, &plan, &part->layout, error);
 }

@@ -11,8 +11,9 @@
 #include "fit/budget/refusal.h"
 
 enum {
-    /* the graph that the stage REWRITE made, if its operators are then put into tiles; the result
-     * is PART_GRAPH. Without tiles, the rewritten graph is PART_GRAPH itself */
+    /* the graph that the stage REWRITE made, if its operators are then put into tiles or its
+     * experts become rows; the result is PART_GRAPH. Otherwise the rewritten graph is PART_GRAPH
+     * itself */
     PART_REWRITTEN,
     PART_GRAPH,
     PART_KERNELS,
@@ -57,6 +58,7 @@ typedef struct tn__setup_part {
      * report */
     tn_split_report split;
     tn_scratch_report scratch; /* SCRATCH */
+    tn_expert_cache experts;   /* for PART_GRAPH; operators 0: all experts are in memory */
 } tn__setup_part;
 
 struct tn_setup {
@@ -114,6 +116,15 @@ tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options,
 /* Replaces the graph of the stage REWRITE by one in which the operators of the regions in
  * options->split run in tiles. */
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+/* Replaces the graph of the stage REWRITE by one whose experts are rows of a cache of
+ * options->expert_slots rows (setup_experts.c). */
+tn_status tn__setup_expert_rows(tn_setup *setup, const tn_setup_options *options, tn_error *error);
+/* Makes a compiled model for a budget (options->stream) whose experts are rows of a cache, which is
+ * as large as the budget allows. Other weights are streamed only if a small cache is still too
+ * large. *setup is NULL if the graph has no experts that can be rows, or if nothing fits; *refusal
+ * then has the facts, if any. */
+tn_status tn__setup_expert_cache(const tn_setup *whole, const tn_setup_options *options,
+                                 tn_setup **setup, tn__refusal *refusal, tn_error *error);
 /* The stage FIT: searches for a program within the budget if the plan exceeds it. */
 tn_status tn__setup_fit(tn_setup *setup, const tn_setup_options *options, tn_error *error);
 /* Searches as tn_fit does for a program within the budget of options->fit, with the parts made so

@@ -319,8 +319,15 @@ static tn_status setup_streamed_parts(const tn_setup *whole, const tn_setup_opti
 
 tn_status tn__setup_streamed_from(const tn_setup *whole, const tn_setup_options *options,
                                   tn_setup **setup, tn__refusal *refusal, tn_error *error) {
+    tn__refusal rows = {0};
     *refusal = (tn__refusal){0};
-    return options->stream->parts ? setup_streamed_parts(whole, options, setup, refusal, error)
-                                  : tn__setup_make(whole->given, whole, TN_SETUP_STREAM, options,
-                                                   setup, refusal, error);
+    TN_TRY(tn__setup_expert_cache(whole, options, setup, &rows, error));
+    if (*setup != NULL) return TN_OK;
+    tn_status status =
+        options->stream->parts
+            ? setup_streamed_parts(whole, options, setup, refusal, error)
+            : tn__setup_make(whole->given, whole, TN_SETUP_STREAM, options, setup, refusal, error);
+    /* with experts in a cache fewer bytes would have been enough, so these facts count */
+    if (status != TN_OK && rows.step[0] != '\0') *refusal = rows;
+    return status;
 }

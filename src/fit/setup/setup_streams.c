@@ -3,8 +3,8 @@
  *
  * With the objective BYTES, the program on streams is planned like any other: two buffers share
  * bytes only if the waits between the streams allow it, so the plan never delays an operator. With
- * the objectives WAITS and TIME, the program is planned on one stream, as these objectives count
- * the waits that a plan adds. Its offsets are kept, and the operators on streams wait as the plan
+ * the other objectives, the program is planned on one stream, as these objectives count the waits
+ * that a plan adds. Its offsets are kept, and the operators on streams wait as the plan
  * demands. The arena is smaller then, and there are more waits.
  */
 #include "fit/setup/setup.h"
@@ -124,7 +124,7 @@ static tn_status streams_keep(tn_setup *setup, const tn_setup_options *options, 
 tn_status tn__setup_streams(tn_setup *setup, const tn_setup_options *options, tn_error *error) {
     tn_program_streams_options streams = TN_PROGRAM_STREAMS_OPTIONS_INIT;
     tn_plan_options plan = tn__setup_plan_options(setup, options);
-    bool keeps = plan.objective == TN_OBJECTIVE_WAITS || plan.objective == TN_OBJECTIVE_TIME;
+    bool keeps = plan.objective != TN_OBJECTIVE_BYTES;
     tn_dependency *after = NULL;
     tn__setup_part *part;
     if (!tn__setup_has_streams(options)) return TN_OK;

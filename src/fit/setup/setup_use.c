@@ -49,6 +49,10 @@ tn_status tn_setup_add_events(tn_setup *setup, tn_error *error) {
     return tn_occupancy_add_events(setup->parts[PART_OCCUPANCY]->occupancy, error);
 }
 
+tn_status tn_setup_add_reuse_costs(tn_setup *setup, tn_error *error) {
+    return tn_occupancy_add_reuse_costs(setup->parts[PART_OCCUPANCY]->occupancy, error);
+}
+
 const tn_layout *tn_setup_layout(const tn_setup *setup) {
     const tn__setup_part *made = setup->parts[PART_LAYOUT];
     return made != NULL ? &made->layout : NULL;
@@ -68,6 +72,11 @@ const tn_fit_result *tn_setup_fitted(const tn_setup *setup) {
 const tn_stream_result *tn_setup_streamed(const tn_setup *setup) {
     const tn__setup_part *stream = setup->parts[PART_STREAM];
     return stream != NULL ? &stream->streamed : NULL;
+}
+
+const tn_expert_cache *tn_setup_experts(const tn_setup *setup) {
+    const tn__setup_part *part = setup->parts[PART_GRAPH];
+    return part != NULL && part->experts.operators > 0 ? &part->experts : NULL;
 }
 
 const tn_scratch_report *tn_setup_scratch(const tn_setup *setup) {

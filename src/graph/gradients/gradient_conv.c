@@ -133,6 +133,18 @@ tn_status tn__gradient_conv_transpose(tn_gradient *it) {
                            &it->found[0]);
 }
 
+/* The gradient of Col2Im, which adds, copies. */
+tn_status tn__gradient_col2im(tn_gradient *it) {
+    tn_tensor x = tn__gradient_input(it, 0);
+    tn_attr attrs[10];
+    uint32_t count = 0;
+    if (!it->wanted[0]) return TN_OK;
+    for (uint32_t i = 0; i < it->op.attr_count && count < 9; i++) attrs[count++] = it->op.attrs[i];
+    attrs[count++] = TN__ATTR_INTS("shape", x.shape, x.rank);
+    return tn__gradient_own(it, "Col2ImGrad", TN__LIST(it->given[0], it->op.inputs[2]), attrs,
+                            count, &it->found[0]);
+}
+
 /* --- pools --- */
 
 static tn_status conv_pool_window(tn_gradient *it, conv_window *window) {

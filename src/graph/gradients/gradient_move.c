@@ -332,3 +332,21 @@ tn_status tn__gradient_resize(tn_gradient *it) {
                                      newer ? tn__gradient_in(it, 3) : TN_NONE),
                             attrs, count, &it->found[0]);
 }
+
+/* --- sampling --- */
+
+tn_status tn__gradient_affine_grid(tn_gradient *it) {
+    tn_tensor theta = tn__gradient_input(it, 0);
+    int64_t align = tn__attr_int(&it->op, "align_corners", 0);
+    const tn_attr attrs[] = {TN__ATTR_INT("align_corners", &align),
+                             TN__ATTR_INTS("shape", theta.shape, theta.rank)};
+    if (!it->wanted[0]) return TN_OK;
+    return tn__gradient_own(it, "AffineGridGrad", TN__LIST(it->given[0]), attrs, 2, &it->found[0]);
+}
+
+/* Gradients of the image and of the coordinates. */
+tn_status tn__gradient_grid_sample(tn_gradient *it) {
+    return tn__gradient_some(it, "GridSampleGrad",
+                             TN__LIST(it->given[0], it->op.inputs[0], it->op.inputs[1]),
+                             it->op.attrs, it->op.attr_count, it->wanted, it->found, 2);
+}

@@ -188,25 +188,29 @@ static tn_status reduce_extreme(tn_gradient *it, const reduce_extents *frame) {
 
 typedef tn_status (*reduce_rule)(tn_gradient *it, const reduce_extents *frame);
 
-static tn_status reduce_by(tn_gradient *it, reduce_rule rule) {
+/* `copies`: over an empty list of axes the reduction is a copy, because it computes nothing of one
+ * element alone. */
+static tn_status reduce_by(tn_gradient *it, reduce_rule rule, bool copies) {
     reduce_extents frame;
     TN_TRY(reduce_read(it, &frame));
-    if (frame.set != 0) return rule(it, &frame);
-    it->found[0] = it->given[0]; /* a reduction over an empty list of axes is a copy */
+    if (frame.set != 0 || !copies) return rule(it, &frame);
+    it->found[0] = it->given[0];
     return TN_OK;
 }
 
-#define REDUCE(name)                                                                               \
-    tn_status tn__gradient_reduce_##name(tn_gradient *it) { return reduce_by(it, reduce_##name); }
-REDUCE(sum)
-REDUCE(mean)
-REDUCE(sum_square)
-REDUCE(l1)
-REDUCE(l2)
-REDUCE(log_sum)
-REDUCE(log_sum_exp)
-REDUCE(prod)
-REDUCE(extreme)
+#define REDUCE(name, copies)                                                                       \
+    tn_status tn__gradient_reduce_##name(tn_gradient *it) {                                        \
+        return reduce_by(it, reduce_##name, copies);                                               \
+    }
+REDUCE(sum, true)
+REDUCE(mean, true)
+REDUCE(sum_square, false)
+REDUCE(l1, false)
+REDUCE(l2, false)
+REDUCE(log_sum, false)
+REDUCE(log_sum_exp, true)
+REDUCE(prod, true)
+REDUCE(extreme, true)
 
 /* The gradient of a running sum is the running sum in the opposite direction. */
 tn_status tn__gradient_cum_sum(tn_gradient *it) {

@@ -20,6 +20,7 @@ TN__GRADIENT(conv_transpose);
 TN__GRADIENT(max_pool);
 TN__GRADIENT(max_pool_train); /* the gradient of MaxPoolTrain of domain "tenure" */
 TN__GRADIENT(average_pool);
+TN__GRADIENT(col2im);
 TN__GRADIENT(global_average_pool);
 TN__GRADIENT(global_lp_pool);
 TN__GRADIENT(global_max_pool);
@@ -93,6 +94,7 @@ TN__GRADIENT(reduce_sum_square);
 TN__GRADIENT(rms_norm);
 TN__GRADIENT(softmax);
 /* defined in gradient_move.c */
+TN__GRADIENT(affine_grid);
 TN__GRADIENT(again); /* the gradient of ReverseSequence and Trilu */
 TN__GRADIENT(center_crop_pad);
 TN__GRADIENT(concat);
@@ -101,6 +103,7 @@ TN__GRADIENT(expand);
 TN__GRADIENT(gather);
 TN__GRADIENT(gather_elements);
 TN__GRADIENT(gather_nd);
+TN__GRADIENT(grid_sample);
 TN__GRADIENT(pad);
 TN__GRADIENT(resize); /* the gradient of Resize and Upsample */
 TN__GRADIENT(scatter_elements);

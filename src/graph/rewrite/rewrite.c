@@ -206,7 +206,8 @@ static tn_status rewrite_add_tensor(tn__draft *draft, tn_graph *graph, tn_tensor
                            .dtype = tensor->dtype,
                            .kind = folded ? TN_KIND_ACTIVATION : tensor->kind,
                            .format = tensor->format,
-                           .flags = tensor->flags & (TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED),
+                           .flags = tensor->flags & (TN_TENSOR_IS_OUTPUT | TN_TENSOR_UPDATED |
+                                                     TN_TENSOR_IN_FILE | TN_TENSOR_ROW_CACHE),
                            .rank = tensor->rank,
                            .shape = tensor->shape,
                            .block = tensor->block,

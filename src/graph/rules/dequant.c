@@ -10,6 +10,19 @@ static const tn_tensor *dequant_operand(const tn_graph *graph, const tn_op *op, 
     return there ? tn_graph_tensor(graph, op->inputs[input]) : NULL;
 }
 
+/* Returns the tensor of the file behind operand `input`: the operand, or what a Cast makes it of, as
+ * exporters store scales with 16 bits. NULL: the operand is absent, or computed in another way. */
+static const tn_tensor *dequant_stored(const tn_graph *graph, const tn_op *op, uint32_t input) {
+    const tn_tensor *tensor = dequant_operand(graph, op, input);
+    if (tensor == NULL || !tn_tensor_is_static(tensor)) return NULL;
+    if (tensor->producer == TN_NONE) return tensor;
+    const tn_op *cast = tn_graph_op(graph, tensor->producer);
+    if (!tn__op_is(cast, "Cast") || input == 0) return NULL;
+    const tn_tensor *source = dequant_operand(graph, cast, 0);
+    return source != NULL && source->producer == TN_NONE && tn_tensor_is_static(source) ? source
+                                                                                        : NULL;
+}
+
 /* Whether the operator is a DequantizeLinear of constants, so that its result is computed before
  * the run. */
 static bool dequant_expands(const tn_graph *graph, const tn_op *op) {
@@ -18,11 +31,8 @@ static bool dequant_expands(const tn_graph *graph, const tn_op *op) {
     if (!other && !tn__op_is(op, "DequantizeLinear")) return false;
     if (op->outputs[0] == TN_NONE || op->input_count < 2) return false;
     const tn_tensor *result = tn_graph_tensor(graph, op->outputs[0]);
-    for (uint32_t i = 0; i < op->input_count; i++) {
-        const tn_tensor *input = dequant_operand(graph, op, i);
-        if (input != NULL && (!tn_tensor_is_static(input) || input->producer != TN_NONE))
-            return false;
-    }
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (op->inputs[i] != TN_NONE && dequant_stored(graph, op, i) == NULL) return false;
     return tn_tensor_is_static(result) && result->value == NULL;
 }
 
@@ -113,7 +123,7 @@ tn__dequant_sums tn__graph_dequant_sums(const tn_graph *graph, const uint8_t *ho
             continue;
         sums.expanded = tn__add_sat(sums.expanded, tn_graph_tensor(graph, op->outputs[0])->bytes);
         for (uint32_t i = 0; i < op->input_count; i++) {
-            const tn_tensor *input = dequant_operand(graph, op, i);
+            const tn_tensor *input = dequant_stored(graph, op, i);
             if (input != NULL) sums.stored = tn__add_sat(sums.stored, input->bytes);
         }
         sums.fused += how[op->outputs[0]] == TN__DEQUANT_FUSED;

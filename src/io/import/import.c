@@ -6,6 +6,7 @@
  * activations, and errors that name the file.
  */
 #include "graph/infer/infer.h"
+#include "graph/rules/fold.h"
 #include "io/import/dims.h"
 #include "io/import/importer.h"
 #include "io/import/kinds.h"
@@ -211,8 +212,7 @@ static tn_status values_ints(const tn_importer *importer, const tn_input_value *
 
 /* Rounds values to the element type, so that folding computes with the values of a run. */
 static void values_floats(const tn_input_value *given, tn_dtype dtype, double *floats) {
-    for (uint32_t i = 0; i < given->count; i++)
-        floats[i] = dtype == TN_FLOAT32 ? (double)(float)given->numbers[i] : given->numbers[i];
+    for (uint32_t i = 0; i < given->count; i++) floats[i] = tn__round(dtype, given->numbers[i]);
 }
 
 typedef union values_scratch {
@@ -228,7 +228,7 @@ static tn_status values_set(const tn_importer *importer, const tn_input_value *g
     TN_TRY(values_find(importer, given, &id));
     const tn_tensor *tensor = tn_graph_tensor(importer->graph, id);
     TN_TRY(values_check(importer, given, tensor));
-    bool floating = tensor->dtype == TN_FLOAT32 || tensor->dtype == TN_FLOAT64;
+    bool floating = tn__is_float(tensor->dtype);
     if (floating)
         values_floats(given, tensor->dtype, scratch->floats);
     else

@@ -119,7 +119,7 @@ void tn__ranges_close(tn__ranges *file) {
     *file = (tn__ranges){.descriptor = -1};
 }
 
-static tn_status ranges_is_same(const tn__ranges *file, uint64_t at, tn_error *error) {
+tn_status tn__ranges_is_same(const tn__ranges *file, uint64_t at, tn_error *error) {
     struct stat facts;
     if (file->own) return TN_OK;
     if (fstat(file->descriptor, &facts) != 0) return ranges_fail(file, "look at it", at, error);
@@ -142,7 +142,7 @@ tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, 
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return ranges_fail(file, "read", offset + done, error);
         if (got == 0) {
-            TN_TRY(ranges_is_same(file, offset + done, error));
+            TN_TRY(tn__ranges_is_same(file, offset + done, error));
             tn_status status =
                 tn__fail(error, TN_E_IO, "the file ends here, where %llu more bytes are wanted",
                          (unsigned long long)(size - done));
@@ -151,7 +151,7 @@ tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, 
         }
         done += (uint64_t)got;
     }
-    return ranges_is_same(file, offset, error);
+    return tn__ranges_is_same(file, offset, error);
 }
 
 tn_status tn__ranges_write(const tn__ranges *file, uint64_t offset, const void *bytes,

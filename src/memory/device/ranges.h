@@ -28,6 +28,9 @@ void tn__ranges_close(tn__ranges *file);
  * changed since the file was opened), with path and byte in the message. */
 tn_status tn__ranges_read(const tn__ranges *file, uint64_t offset, void *bytes, uint64_t size,
                           tn_error *error);
+/* Checks that the file has not been changed since it was opened; `at` is for the message. Errors:
+ * E_IO. */
+tn_status tn__ranges_is_same(const tn__ranges *file, uint64_t at, tn_error *error);
 /* Reads a range as tn__ranges_read does, but keeps at most RANGES_PAST bytes of it (ranges.c) in
  * the page cache at any time: each piece is dropped before the next is read. */
 tn_status tn__ranges_read_past_cache(const tn__ranges *file, uint64_t offset, void *bytes,

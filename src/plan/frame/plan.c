@@ -55,7 +55,7 @@ tn_status tn__call_refuse(const tn__call *call, uint32_t needs) {
                        : missing & TN_PLANS_PINS    ? "pinned offsets"
                        : missing & TN_PLANS_STREAMS ? "several streams"
                        : missing & TN_PLANS_PIECES  ? "pieces and windows"
-                       : missing & TN_PLANS_APART   ? "separations and reserved ranges"
+                       : missing & TN_PLANS_APART   ? "separations, exclusions and reserved ranges"
                                                     : "reuse costs";
     TN_FAIL(call->error, TN_E_UNSUPPORTED, "planner %s does not model %s; use `planner` auto",
             planner->name, what);
@@ -368,11 +368,12 @@ static tn_status plan_prove(tn__call *call) {
 }
 
 static tn_status plan_refuse_choice(const tn_problem *problem, tn_error *error) {
-    bool pairs = tn__keeps_apart(problem) || problem->reuse_cost_count > 0;
+    bool pairs = tn__keeps_apart(problem) || problem->reuse_cost_count > 0 ||
+                 problem->exclusion_count > 0;
     if (!pairs || !tn__has_choice(problem)) return TN_OK;
     TN_FAIL(error, TN_E_UNSUPPORTED,
-            "bodies that choose their bank cannot be planned together with separations, reserved "
-            "ranges or reuse costs; give each body its bank");
+            "bodies that choose their bank cannot be planned together with separations, exclusions, "
+            "reserved ranges or reuse costs; give each body its bank");
 }
 
 /* Refuses the objectives waits and time if there is more than one bank or no events, because they
@@ -384,6 +385,11 @@ static tn_status plan_refuse_objective(const tn_problem *problem, const tn_plan_
     if (problem->event_count == 0)
         TN_FAIL(error, TN_E_INVALID,
                 "the objective %s needs a problem with events (`tn_problem_add_event`), or a model",
+                tn_objective_name(options->objective));
+    if (problem->exclusion_count > 0)
+        TN_FAIL(error, TN_E_UNSUPPORTED,
+                "the objective %s cannot be combined with exclusions, which no order of events "
+                "describes",
                 tn_objective_name(options->objective));
     if (problem->bank_count > 1)
         TN_FAIL(error, TN_E_INVALID, "the objective %s is for problems with one bank; this has %zu",

@@ -461,13 +461,15 @@ static bool run_collect_apart(tn_run *run, uint32_t id, size_t *count) {
 
 /* Collects the starts that placed buffers forbid. If both buffers have one piece, a fast path is
  * taken. */
-static bool run_collect(tn_run *run, const tn_run_body *body, size_t *count) {
+static bool run_collect(tn_run *run, uint32_t id, size_t *count) {
+    const tn_run_body *body = &run->prepared->bodies[id];
     if (run->prepared->begins != NULL) return run_collect_unordered(run, body, count);
     const tn_run_piece *mine = &run->prepared->pieces[body->piece_first];
     uint32_t near_count = run_find_near(run, body->first, body->last);
     if (!run_block_room(run, near_count)) return false;
     for (uint32_t i = 0; i < near_count; i++) {
         const tn__placed_entry *other = &run->entries[run->near[i]];
+        if (tn__prepared_excluded(run->prepared, id, other->id)) continue;
         if (other->bytes.first == other->bytes.last || body->piece_count != 1) {
             if (!run_collect_pieces(run, body, other->id, count)) return false;
             if (!run_block_room(run, *count + near_count - i)) return false;
@@ -534,7 +536,7 @@ tn_status tn__run_holes(tn_run *run, uint32_t id, const tn_hole **holes, uint32_
     tn_assert(!run->placed[id]);
     TN_TRY(tn__run_work(run, 1));
     size_t blocked_count = 0;
-    bool collected = run_collect(run, body, &blocked_count);
+    bool collected = run_collect(run, id, &blocked_count);
     if (run->prepared->needs & TN_PLANS_APART)
         collected = collected && run_collect_apart(run, id, &blocked_count);
     if (!collected || !run_sort_blocked(run, blocked_count) ||

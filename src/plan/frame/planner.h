@@ -26,7 +26,8 @@ enum { /* flags of a planner: constraints that `solve` honours (others are refus
         * only into holes of tn__run_holes */
        TN_PLANS_STREAMS = 1u << 3,
        TN_PLANS_ALL = (1u << 4) - 1, /* all constraints on single buffers: the four flags above */
-       /* the planner obeys separations and reserved ranges: it places only at starts within holes
+       /* the planner obeys separations and reserved ranges, and does not rely on buffers with
+        * overlapping live ranges being disjoint (exclusions): it places only at starts within holes
         * of tn__run_holes */
        TN_PLANS_APART = 1u << 4,
        /* the planner minimises the reuse cost, if the run asks for it */
@@ -208,7 +209,7 @@ tn_status tn__run_simple_planners(tn_run *run);
 tn_status tn__run_fast(tn_run *run);
 
 /* Runs the search of reuse_cost.c with a longer complete search; `exact` uses it in a run that
- * minimises reuse cost, or with separations or reserved ranges. */
+ * minimises reuse cost, or with separations, exclusions or reserved ranges. */
 tn_status tn__reuse_exact(tn_run *run);
 
 /* A smaller problem: buffers of one piece that covers all their bytes, in the run's compressed

@@ -81,6 +81,9 @@ typedef struct tn__prepared_bank {
     size_t clock_room;
     /* apart: separations; costs: reuse costs of pairs that may share bytes */
     tn__besides apart, costs;
+    /* the exclusions between the bank's buffers, by their numbers in the problem (`ids`); NULL: there
+     * are none */
+    const tn__exclusions *exclusions;
     tn__byte_range *reserved; /* [reserved_count], the reserved ranges, sorted and merged */
     uint32_t reserved_count;
     size_t reserved_room;
@@ -103,6 +106,12 @@ uint64_t tn__prepared_above_reserved(const tn__prepared_bank *prepared, const tn
  * Saturates. */
 uint64_t tn__prepared_cost(const tn__prepared_bank *prepared, const uint64_t *offset);
 void tn__prepared_release(tn__prepared_bank *prepared);
+/* Whether two buffers of the run are never live at the same time, so that they may share bytes. */
+static inline bool tn__prepared_excluded(const tn__prepared_bank *prepared, uint32_t a,
+                                         uint32_t b) {
+    return prepared->exclusions != NULL &&
+           tn__excluded(prepared->exclusions, prepared->ids[a], prepared->ids[b]);
+}
 /* Computes tn__lower_bound of the bank, in O(n) if no alignment costs a byte. */
 tn_status tn__prepared_bound(const tn__prepared_bank *prepared, tn_bank_id which, uint64_t *bytes,
                              int64_t *step, tn_error *error);

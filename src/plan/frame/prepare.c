@@ -289,7 +289,8 @@ tn_status tn__prepared_bound(const tn__prepared_bank *p, tn_bank_id which, uint6
             rest |= (piece->hi - piece->lo) & ((block & (0 - block)) - 1);
         }
     }
-    if (rest != 0) return tn__lower_bound(p->wholes, which, bytes, step, error);
+    if (rest != 0 || p->exclusions != NULL)
+        return tn__lower_bound(p->wholes, which, bytes, step, error);
     TN_TRY(tn__prepared_live_bytes(p, bytes, step, error));
     TN_TRY(tn__above_reserved(p->problem, which, bytes, error));
     /* no buffer can end below its size, or below its pin plus its size */
@@ -302,7 +303,7 @@ tn_status tn__prepared_bound(const tn__prepared_bank *p, tn_bank_id which, uint6
     return TN_OK;
 }
 
-/* --- separations, reserved ranges and reuse costs -------------------------------------------- */
+/* --- separations, exclusions, reserved ranges and reuse costs --------------------------------- */
 
 typedef struct apart_map {
     /* [problem->count], number in the run of each root buffer; UINT32_MAX: not in the run */
@@ -359,7 +360,8 @@ static bool apart_is_plain(const tn__prepared_bank *p, uint32_t id) {
 /* Whether two plain buffers must not share bytes, because of their live ranges and clocks. */
 static bool apart_meet(const tn__prepared_bank *p, uint32_t a, uint32_t b) {
     const tn_run view = {.prepared = p};
-    if (!apart_is_plain(p, a) || !apart_is_plain(p, b)) return false;
+    if (!apart_is_plain(p, a) || !apart_is_plain(p, b) || tn__prepared_excluded(p, a, b))
+        return false;
     return tn__run_pieces_meet(&view, p->bodies[a].piece_first, p->bodies[b].piece_first);
 }
 
@@ -452,6 +454,10 @@ static tn_status prepare_apart(tn__prepared_bank *p, tn_bank_id which, tn_error 
         if (made) p->reserved_count = tn__reserved_of(problem, which, p->reserved);
     }
     if (p->judge != NULL) tn__judge_bind(p->judge, p);
+    const tn__exclusions *exclusions = &p->wholes->exclusions;
+    for (uint32_t i = 0; i < p->count && exclusions->begin != NULL; i++)
+        if (exclusions->begin[p->ids[i]] < exclusions->begin[p->ids[i] + 1])
+            p->exclusions = exclusions;
     if (made && (problem->separation_count > 0 || problem->reuse_cost_count > 0 || p->judge)) {
         apart_map map = {.room = problem->count};
         map.run_id = tn__alloc(&p->context, map.room * sizeof *map.run_id);
@@ -459,7 +465,8 @@ static tn_status prepare_apart(tn__prepared_bank *p, tn_bank_id which, tn_error 
         tn__free(&p->context, map.run_id, map.room * sizeof *map.run_id);
     }
     if (!made) return tn__no_memory(error, "the pairs of a bank");
-    if (p->reserved_count > 0 || p->apart.item_count > 0) p->needs |= TN_PLANS_APART;
+    if (p->reserved_count > 0 || p->apart.item_count > 0 || p->exclusions != NULL)
+        p->needs |= TN_PLANS_APART;
     return TN_OK;
 }
 

@@ -17,7 +17,8 @@
  * without this column every offset pins, in the bank that the row names. `apart` lists ids of rows,
  * with blanks between: buffers that never share bytes with this one. `costs` lists `id` or
  * `id:cost`, with blanks between: the reuse cost of this buffer with the buffer of that id, default
- * 1. `reserved` lists `first-last`, with blanks between: bytes that no buffer of the row's bank may
+ * 1. `excludes` lists ids of rows like `apart`: buffers that are never live at the same time as this
+ * one. `reserved` lists `first-last`, with blanks between: bytes that no buffer of the row's bank may
  * hold.
  *
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
@@ -48,6 +49,7 @@ typedef enum csv_column {
     CSV_PINNED,
     CSV_APART,
     CSV_COSTS,
+    CSV_EXCLUDES,
     CSV_RESERVED,
     CSV_COLUMN_COUNT
 } csv_column;
@@ -79,12 +81,13 @@ static const struct {
     {"pinned", CSV_PINNED},
     {"apart", CSV_APART},
     {"costs", CSV_COSTS},
+    {"excludes", CSV_EXCLUDES},
     {"reserved", CSV_RESERVED},
 };
 
 typedef tn__csv_field csv_text;
 
-/* an entry of `apart` or `costs`: row `row` names the row with id `other` in `column` */
+/* an entry of `apart`, `costs` or `excludes`: row `row` names the row with id `other` in `column` */
 typedef struct csv_pair {
     csv_text other;
     int64_t cost;
@@ -106,7 +109,7 @@ typedef struct csv_reader {
     size_t clock_room;
     uint32_t streams;
     tn__names ids;   /* ids of earlier rows; used only if a column refers to rows */
-    csv_pair *pairs; /* entries of `apart` and `costs`, which may refer to later rows */
+    csv_pair *pairs; /* entries of `apart`, `costs` and `excludes`; they may refer to later rows */
     size_t pair_count, pair_room;
 } csv_reader;
 
@@ -114,7 +117,7 @@ static tn_status csv_fail(csv_reader *reader, csv_column column, const char *wha
     static const char *const titles[] = {"id",      "lower",  "upper",  "size",    "alignment",
                                          "hint",    "gaps",   "offset", "bank",    "any_bank",
                                          "traffic", "leader", "delta",  "begins",  "ends",
-                                         "pinned",  "apart",  "costs",  "reserved"};
+                                         "pinned",  "apart",  "costs",  "excludes", "reserved"};
     tn_error *error = reader->reading->error;
     csv_text field = reader->rows.fields[reader->field_of[column]];
     int shown = field.size < 40 ? (int)field.size : 40;
@@ -393,7 +396,7 @@ static tn_status csv_tie(csv_reader *reader, tn_body *body) {
  * the first one is used. */
 static tn_status csv_note_id(csv_reader *reader) {
     if (reader->field_of[CSV_LEADER] == UINT32_MAX && reader->field_of[CSV_APART] == UINT32_MAX &&
-        reader->field_of[CSV_COSTS] == UINT32_MAX)
+        reader->field_of[CSV_COSTS] == UINT32_MAX && reader->field_of[CSV_EXCLUDES] == UINT32_MAX)
         return TN_OK;
     csv_text id = reader->rows.fields[reader->field_of[CSV_ID]];
     uint32_t existing, row = (uint32_t)reader->reading->problem->count;
@@ -464,12 +467,14 @@ static tn_status csv_reserved(csv_reader *reader, tn_bank_id bank) {
     return TN_OK;
 }
 
-/* Adds the pairs of `apart` and `costs` to the problem, after all rows have been read. */
+/* Adds the pairs of `apart`, `costs` and `excludes` to the problem, after all rows have been read. */
 static tn_status csv_add_pairs(csv_reader *reader) {
     tn__reading *reading = reader->reading;
     for (size_t i = 0; i < reader->pair_count; i++) {
         const csv_pair *pair = &reader->pairs[i];
-        const char *title = pair->column == CSV_APART ? "apart" : "costs";
+        const char *title = pair->column == CSV_APART   ? "apart"
+                            : pair->column == CSV_COSTS ? "costs"
+                                                        : "excludes";
         uint32_t other = tn__names_find(&reader->ids, pair->other.at, pair->other.size);
         tn_status status;
         if (other == TN__NAMES_NONE)
@@ -478,9 +483,11 @@ static tn_status csv_add_pairs(csv_reader *reader) {
                          title, pair->other.size < 40 ? (int)pair->other.size : 40, pair->other.at);
         else if (pair->column == CSV_APART)
             status = tn_problem_keep_apart(reading->problem, pair->row, other, reading->error);
-        else
+        else if (pair->column == CSV_COSTS)
             status = tn_problem_add_reuse_cost(reading->problem, pair->row, other,
                                                (uint64_t)pair->cost, reading->error);
+        else
+            status = tn_problem_add_exclusion(reading->problem, pair->row, other, reading->error);
         if (status != TN_OK)
             return tn__where(reading->error, status, "%s:%u", reading->name, pair->line);
     }
@@ -533,6 +540,7 @@ static tn_status csv_optional(csv_reader *reader, tn_body *body) {
     TN_TRY(csv_reserved(reader, body->bank));
     TN_TRY(csv_pairs(reader, CSV_APART));
     TN_TRY(csv_pairs(reader, CSV_COSTS));
+    TN_TRY(csv_pairs(reader, CSV_EXCLUDES));
     TN_TRY(csv_tie(reader, body));
     return csv_note_id(reader);
 }

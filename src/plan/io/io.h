@@ -17,9 +17,9 @@ tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn_
  * errors of tn__csv_render. */
 tn_status tn__csv_can(const tn_problem *problem, tn_error *error);
 
-/* Writes the placements of a layout as the solution of a dsa-problem-v1, with the ids of the
- * buffers and pools of the file that was read; for other problems, with the numbers of buffers and
- * banks. The file is replaced atomically. */
+/* Writes the placements of a layout as a dsa-solution-v1, with the ids of the buffers and pools of the
+ * file that was read, its profile, instance and fingerprint. For other problems, these members are
+ * left out, and the numbers of buffers and banks are written. The file is replaced atomically. */
 tn_status tn__problem_save_dsa(const tn_problem *problem, const tn_layout *layout, const char *path,
                                tn_error *error);
 /* Appends to `text` the solution that tn__problem_save_dsa writes. */
@@ -44,6 +44,10 @@ bool tn__reading_offset(tn__reading *reading, uint64_t offset);
 tn_status tn__csv_read(tn__reading *reading);
 #ifndef TENURE_MINIMAL
 tn_status tn__json_read(tn__reading *reading);
+/* Reads the placements of a solution for `problem` into offsets and banks [count]. */
+tn_status tn__json_read_solution(const tn_problem *problem, const char *name, const void *bytes,
+                                 size_t size, uint64_t *offsets, tn_bank_id *banks,
+                                 tn_error *error);
 #endif
 
 #endif

@@ -14,8 +14,8 @@
  *
  * A problem with separations ("apart": [[i, j], ...]), reuse costs ("reuse_costs": [[i, j, cost],
  * ...]; both with indices of "buffers") or reserved ranges (in a pool, "reserved": [[first, last],
- * ...]) has "version": 2, so that readers that do not know these members refuse it. The events of a
- * program are "events": [time, ...], "order" and "waits": [[before, after], ...], "spans":
+ * ...]) has "version": 2, so that readers that do not know these members refuse it. A problem with
+ * exclusions ("exclusions": [[i, j], ...]) has "version": 3. The events of a program are "events": [time, ...], "order" and "waits": [[before, after], ...], "spans":
  * [{"buffer", "write", "uses", "lo", "hi"}].
  *
  * "size", "first" and "last_excl" are required; null means absent; members with other names are
@@ -105,10 +105,11 @@ static tn_status json_reserved(tn__reading *reading, size_t pool, const json_t *
     return TN_OK;
 }
 
-/* Reads "apart" (pairs) or "reuse_costs" (pairs with a cost). */
-static tn_status json_pairs(tn__reading *reading, const json_t *pairs, const char *member,
-                            bool costs) {
+/* Reads "apart" or "exclusions" (pairs), or "reuse_costs" (pairs with a cost). */
+static tn_status json_pairs(tn__reading *reading, const json_t *root, const char *member) {
     tn_error *error = reading->error;
+    const json_t *pairs = json_object_get(root, member);
+    bool costs = strcmp(member, "reuse_costs") == 0, excludes = strcmp(member, "exclusions") == 0;
     if (pairs == NULL || json_is_null(pairs)) return TN_OK;
     if (!json_is_array(pairs)) TN_FAIL(error, TN_E_INVALID, "'%s' is not an array", member);
     for (size_t i = 0; i < json_array_size(pairs); i++) {
@@ -121,7 +122,8 @@ static tn_status json_pairs(tn__reading *reading, const json_t *pairs, const cha
         tn_body_id a = (tn_body_id)pair[0], b = (tn_body_id)pair[1];
         tn_status status =
             costs ? tn_problem_add_reuse_cost(reading->problem, a, b, (uint64_t)pair[2], error)
-                  : tn_problem_keep_apart(reading->problem, a, b, error);
+            : excludes ? tn_problem_add_exclusion(reading->problem, a, b, error)
+                       : tn_problem_keep_apart(reading->problem, a, b, error);
         if (status != TN_OK)
             return tn__where(error, status, "%s: %s[%zu]", reading->name, member, i);
     }
@@ -411,8 +413,8 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
     int64_t version = 1, streams = 1;
     if (format == NULL || strcmp(format, "mem-plan") != 0)
         TN_FAIL(reading->error, TN_E_INVALID, "it is not an object with \"format\": \"mem-plan\"");
-    if (!json_member(root, "version", 1, &version) || version > 2)
-        TN_FAIL(reading->error, TN_E_INVALID, "its version is not 1 or 2");
+    if (!json_member(root, "version", 1, &version) || version > 3)
+        TN_FAIL(reading->error, TN_E_INVALID, "its version is not 1, 2 or 3");
     const json_t *buffers = json_object_get(root, "buffers");
     if (!json_is_array(buffers)) TN_FAIL(reading->error, TN_E_INVALID, "'buffers' is not an array");
     if (!json_member(root, "streams", 1, &streams) || streams > TN_STREAMS_MAX)
@@ -423,19 +425,38 @@ static tn_status json_document(tn__reading *reading, const json_t *root) {
     for (size_t i = 0; i < json_array_size(buffers); i++)
         TN_TRY(json_buffer(reading, i, json_array_get(buffers, i)));
     TN_TRY(json_ids(reading, buffers));
-    TN_TRY(json_pairs(reading, json_object_get(root, "apart"), "apart", false));
-    TN_TRY(json_pairs(reading, json_object_get(root, "reuse_costs"), "reuse_costs", true));
+    TN_TRY(json_pairs(reading, root, "apart"));
+    TN_TRY(json_pairs(reading, root, "exclusions"));
+    TN_TRY(json_pairs(reading, root, "reuse_costs"));
     return json_events(reading, root);
 }
 
-tn_status tn__json_read(tn__reading *reading) {
+static json_t *json_parse(const char *name, const void *bytes, size_t size, tn_status *status,
+                          tn_error *error) {
     json_error_t why;
+    json_t *root = tn__json_parse(bytes, size, &why, status);
+    if (root != NULL) return root;
+    tn__fail(error, *status, "%s", why.text);
+    tn__where(error, *status, "%s: byte %d", name, why.position);
+    return NULL;
+}
+
+tn_status tn__json_read_solution(const tn_problem *problem, const char *name, const void *bytes,
+                                 size_t size, uint64_t *offsets, tn_bank_id *banks,
+                                 tn_error *error) {
     tn_status status;
-    json_t *root = tn__json_parse(reading->bytes, reading->size, &why, &status);
-    if (root == NULL) {
-        tn__fail(reading->error, status, "%s", why.text);
-        return tn__where(reading->error, status, "%s: byte %d", reading->name, why.position);
-    }
+    json_t *root = json_parse(name, bytes, size, &status, error);
+    if (root == NULL) return status;
+    status = tn__dsa_solution_read(problem, name, root, offsets, banks, error);
+    json_decref(root);
+    return status;
+}
+
+tn_status tn__json_read(tn__reading *reading) {
+    tn_status status;
+    json_t *root =
+        json_parse(reading->name, reading->bytes, reading->size, &status, reading->error);
+    if (root == NULL) return status;
     bool dsa = json_object_get(root, "schema_version") != NULL;
     status = dsa ? tn__dsa_read(reading, root) : json_document(reading, root);
     json_decref(root);

@@ -1,4 +1,5 @@
-/* load.c - loads problems from files, with the reader that the file's suffix determines. */
+/* load.c - loads problems from files, with the reader that the file's suffix determines, and solutions
+ * for them. */
 #include "plan/io/io.h"
 #include "plan/problem/problem.h"
 
@@ -66,6 +67,36 @@ tn_status tn_problem_load(const char *path, const tn_context *context, tn_proble
     TN_TRY(tn__file_map_text(path, tn__context(context).read_limit, &file, error));
     tn_status status =
         tn_problem_load_memory(path, file.bytes, file.size, context, problem, offsets, error);
+    tn__file_unmap(&file);
+    return status;
+}
+
+tn_status tn_layout_load_memory(const tn_problem *problem, const char *name, const void *bytes,
+                                size_t size, tn_layout *layout, tn_error *error) {
+#ifdef TENURE_MINIMAL
+    (void)problem, (void)bytes, (void)size, (void)layout;
+    tn__fail(error, TN_E_UNSUPPORTED, "this minimal build reads no JSON");
+    return tn__where(error, TN_E_UNSUPPORTED, "%s", name);
+#else
+    const tn_context *context = &problem->context;
+    uint64_t *offsets = tn__alloc_array(context, problem->count, sizeof *offsets);
+    tn_bank_id *banks = tn__alloc_array(context, problem->count, sizeof *banks);
+    tn_status status = offsets != NULL && banks != NULL ? TN_OK : tn__no_memory(error, "offsets");
+    if (status == TN_OK)
+        status = tn__json_read_solution(problem, name, bytes, size, offsets, banks, error);
+    if (status == TN_OK) status = tn_layout_from_places(problem, offsets, banks, layout, error);
+    tn__free(context, offsets, problem->count * sizeof *offsets);
+    tn__free(context, banks, problem->count * sizeof *banks);
+    return status == TN_OK ? TN_OK : tn__where(error, status, "%s", name);
+#endif
+}
+
+tn_status tn_layout_load(const tn_problem *problem, const char *path, tn_layout *layout,
+                         tn_error *error) {
+    tn__file file;
+    TN_TRY(tn__file_map_text(path, problem->context.read_limit, &file, error));
+    tn_status status =
+        tn_layout_load_memory(problem, path, file.bytes, file.size, layout, error);
     tn__file_unmap(&file);
     return status;
 }

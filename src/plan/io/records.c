@@ -30,7 +30,7 @@ static const struct {
 };
 static const char *const records_refused[] = {"gaps",     "offset", "pinned", "bank",
                                               "any_bank", "leader", "delta",  "begins",
-                                              "ends",     "apart",  "costs",  "reserved"};
+                                              "ends",     "apart",  "costs",  "excludes", "reserved"};
 
 typedef tn__csv_field records_text;
 

@@ -1,7 +1,7 @@
-/* write.c - writes problems and plans as CSV, and placements as the solution of a dsa-problem-v1.
+/* write.c - writes problems and plans as CSV, and placements as a dsa-solution-v1.
  *
- * csv.c describes the columns, and dsa.c the format of solutions. A column is written only if it is
- * needed. Cost: O(bytes).
+ * csv.c describes the columns, and dsa_solution.c the format of solutions. A column is written only
+ * if it is needed. Cost: O(bytes).
  */
 #include "plan/io/io.h"
 #include "plan/io/rows.h"
@@ -14,7 +14,7 @@
 
 typedef struct write_columns {
     bool alignment, hint, gaps, bank, any_bank, traffic, leader, clocks, pinned, apart, costs,
-        reserved, offset;
+        excludes, reserved, offset;
 } write_columns;
 
 static bool write_is_plain(const tn_body *body) { /* Whether one piece covers the whole buffer. */
@@ -38,6 +38,7 @@ static write_columns write_choose(const tn_problem *problem, const tn_layout *la
     }
     columns.apart = problem->separation_count > 0;
     columns.costs = problem->reuse_cost_count > 0;
+    columns.excludes = problem->exclusion_count > 0;
     columns.reserved = problem->reserved_count > 0;
     columns.clocks = problem->streams > 1;
     columns.offset = layout != NULL || pins > 0;
@@ -171,22 +172,25 @@ static tn_status write_put_leader(tn__text *text, const tn_problem *problem, con
     return TN_OK;
 }
 
+/* The columns that list pairs of buffers. */
+enum { WRITE_APART, WRITE_COSTS, WRITE_EXCLUDES, WRITE_LISTS };
+
 /* Lists the pairs of each buffer that are written in its row: those in which it is the first. */
 typedef struct write_lists {
     const tn_problem *problem;
-    /* [count + 1], begin of each buffer's list, for separations and for costs; NULL: there are
-     * none */
-    uint32_t *begin[2];
-    uint32_t *pairs[2]; /* indices into the problem's pairs, sorted by first buffer */
-    size_t pair_count[2];
+    const tn_pair *given[WRITE_LISTS]; /* the problem's pairs for each column */
+    size_t given_count[WRITE_LISTS];
+    /* [count + 1], begin of each buffer's list, for each column; NULL: there are no pairs */
+    uint32_t *begin[WRITE_LISTS];
+    uint32_t *pairs[WRITE_LISTS]; /* indices into the problem's pairs, sorted by first buffer */
     bool *told; /* [bank_count], whether a row has already listed the reserved ranges of the bank */
 } write_lists;
 
 static void write_lists_release(write_lists *lists) {
     const tn_context *context = &lists->problem->context;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < WRITE_LISTS; k++) {
         size_t begins = lists->begin[k] != NULL ? lists->problem->count + 1 : 0;
-        size_t pairs = lists->pairs[k] != NULL ? lists->pair_count[k] : 0;
+        size_t pairs = lists->pairs[k] != NULL ? lists->given_count[k] : 0;
         tn__free(context, lists->begin[k], begins * sizeof *lists->begin[k]);
         tn__free(context, lists->pairs[k], pairs * sizeof *lists->pairs[k]);
     }
@@ -194,14 +198,17 @@ static void write_lists_release(write_lists *lists) {
     tn__free(context, lists->told, told * sizeof *lists->told);
 }
 
-static bool write_lists_make(write_lists *lists) {
-    const tn_problem *problem = lists->problem;
+static bool write_lists_make(write_lists *lists, const tn_problem *problem) {
+    *lists =
+        (write_lists){.problem = problem,
+                      .given = {problem->separations, problem->reuse_costs, problem->exclusions},
+                      .given_count = {problem->separation_count, problem->reuse_cost_count,
+                                      problem->exclusion_count}};
     lists->told = tn__alloc_array(&problem->context, problem->bank_count, sizeof *lists->told);
     if (lists->told == NULL) return false;
-    for (int k = 0; k < 2; k++) {
-        const tn_pair *pairs = k == 0 ? problem->separations : problem->reuse_costs;
-        size_t count = k == 0 ? problem->separation_count : problem->reuse_cost_count;
-        lists->pair_count[k] = count;
+    for (int k = 0; k < WRITE_LISTS; k++) {
+        const tn_pair *pairs = lists->given[k];
+        size_t count = lists->given_count[k];
         if (count == 0) continue;
         lists->begin[k] =
             tn__alloc_array(&problem->context, problem->count + 1, sizeof *lists->begin[k]);
@@ -216,17 +223,16 @@ static bool write_lists_make(write_lists *lists) {
     return true;
 }
 
-/* Writes the cell `apart` or `costs` of a buffer. */
+/* Writes a cell that lists pairs of a buffer; `which` is one of WRITE_APART, ... */
 static tn_status write_put_pairs(tn__text *text, const write_lists *lists, tn_body_id id,
-                                 bool costs, const tn__names *names, tn_error *error) {
+                                 int which, const tn__names *names, tn_error *error) {
     const tn_problem *problem = lists->problem;
-    const tn_pair *pairs = costs ? problem->reuse_costs : problem->separations;
-    const uint32_t *begin = lists->begin[costs];
+    const uint32_t *begin = lists->begin[which];
     tn__text cell;
     tn__text_init(&cell, &problem->context);
     tn_status status = TN_OK;
     for (uint32_t i = begin[id]; i < begin[id + 1] && status == TN_OK; i++) {
-        const tn_pair *pair = &pairs[lists->pairs[costs][i]];
+        const tn_pair *pair = &lists->given[which][lists->pairs[which][i]];
         char number[16];
         const char *name;
         status = write_put_name(problem, pair->b, names, "paired with", number, &name, error);
@@ -237,7 +243,7 @@ static tn_status write_put_pairs(tn__text *text, const write_lists *lists, tn_bo
                               name);
         if (status != TN_OK) break;
         tn__text_printf(&cell, "%s%s", i > begin[id] ? " " : "", name);
-        if (costs && (pair->cost != 1 || strchr(name, ':') != NULL))
+        if (which == WRITE_COSTS && (pair->cost != 1 || strchr(name, ':') != NULL))
             tn__text_printf(&cell, ":%" PRIu64, pair->cost);
     }
     if (status == TN_OK && cell.failed) status = tn__no_memory(error, "a CSV file");
@@ -295,8 +301,9 @@ static tn_status write_put_row(tn__text *text, const tn_problem *problem, const 
         write_put_clocks(text, body, problem->streams, ends != 0);
     bool pinned = (body->flags & TN_BODY_PINNED) != 0;
     if (columns.pinned) tn__text_printf(text, ",%d", pinned);
-    if (columns.apart) TN_TRY(write_put_pairs(text, lists, id, false, names, error));
-    if (columns.costs) TN_TRY(write_put_pairs(text, lists, id, true, names, error));
+    const bool listed[WRITE_LISTS] = {columns.apart, columns.costs, columns.excludes};
+    for (int k = 0; k < WRITE_LISTS; k++)
+        if (listed[k]) TN_TRY(write_put_pairs(text, lists, id, k, names, error));
     if (columns.reserved) write_put_reserved(text, lists, layout, id);
     if (columns.offset && (layout != NULL || pinned))
         tn__text_printf(text, ",%" PRIu64, layout != NULL ? layout->offset[id] : body->offset);
@@ -331,18 +338,19 @@ tn_status tn__csv_render(const tn_problem *problem, const tn_layout *layout, tn_
     tn__names_init(&names, &problem->context);
     tn__arena_init(&numbers, &problem->context);
     tn_status status = TN_OK;
-    write_lists lists = {.problem = problem};
-    bool named = columns.leader || columns.apart || columns.costs;
-    if ((named && !write_name_bodies(problem, &names, &numbers)) || !write_lists_make(&lists))
+    write_lists lists;
+    bool named = columns.leader || columns.apart || columns.costs || columns.excludes;
+    bool made = write_lists_make(&lists, problem);
+    if (!made || (named && !write_name_bodies(problem, &names, &numbers)))
         status = tn__no_memory(error, "a CSV file");
-    tn__text_printf(text, "id,lower,upper,size%s%s%s%s%s%s%s%s%s%s%s%s%s\n",
+    tn__text_printf(text, "id,lower,upper,size%s%s%s%s%s%s%s%s%s%s%s%s%s%s\n",
                     columns.alignment ? ",alignment" : "", columns.hint ? ",hint" : "",
                     columns.gaps ? ",gaps" : "", columns.bank ? ",bank" : "",
                     columns.any_bank ? ",any_bank" : "", columns.traffic ? ",traffic" : "",
                     columns.leader ? ",leader,delta" : "", columns.clocks ? ",begins,ends" : "",
                     columns.pinned ? ",pinned" : "", columns.apart ? ",apart" : "",
-                    columns.costs ? ",costs" : "", columns.reserved ? ",reserved" : "",
-                    columns.offset ? ",offset" : "");
+                    columns.costs ? ",costs" : "", columns.excludes ? ",excludes" : "",
+                    columns.reserved ? ",reserved" : "", columns.offset ? ",offset" : "");
     for (tn_body_id id = 0; id < problem->count && status == TN_OK; id++) {
         status = write_put_row(text, problem, layout, id, columns, &names, &lists, error);
         char name[TN__BODY_TEXT_MAX];
@@ -367,13 +375,29 @@ tn_status tn_problem_save_csv(const tn_problem *problem, const tn_layout *layout
 
 /* --- dsa-problem-v1 --- */
 
+/* Writes a member with a string, if the string is known. */
+static void write_put_member(tn__text *text, const char *member, const char *value) {
+    if (value == NULL) return;
+    tn__text_printf(text, "\"%s\":", member);
+    tn__text_json(text, value);
+    tn__text_put(text, ",\n");
+}
+
 void tn__dsa_render(const tn_problem *problem, const tn_layout *layout, tn__text *text) {
-    tn__text_put(text, "{\"schema_version\":1,\"placements\":[");
+    const tn__dsa_file *file = problem->dsa;
+    tn__text_put(text, "{\"schema_version\":1,\n");
+    if (file != NULL) {
+        write_put_member(text, "profile", file->profile);
+        write_put_member(text, "instance", file->instance);
+        tn__text_printf(text, "\"problem_fingerprint\":\"%016" PRIx64 "\",\n",
+                        file->fingerprint);
+        tn__text_put(text, "\"metadata\":{\"solver\":\"tenure\"},\n");
+    }
+    tn__text_put(text, "\"placements\":[");
     for (tn_body_id id = 0; id < layout->body_count; id++) {
         tn_bank_id bank = layout->bank[id];
-        const int64_t *of_bodies = problem->file_body_ids, *of_banks = problem->file_bank_ids;
-        int64_t buffer = of_bodies != NULL ? of_bodies[id] : (int64_t)id;
-        int64_t pool = of_banks != NULL ? of_banks[bank] : (int64_t)bank;
+        int64_t buffer = file != NULL ? file->body_ids[id] : (int64_t)id;
+        int64_t pool = file != NULL ? file->bank_ids[bank] : (int64_t)bank;
         tn__text_printf(text,
                         "%s\n{\"buffer\":%" PRId64 ",\"pool\":%" PRId64 ",\"offset\":%" PRIu64 "}",
                         id > 0 ? "," : "", buffer, pool, layout->offset[id]);

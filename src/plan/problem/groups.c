@@ -120,6 +120,7 @@ static tn_status groups_unite(tn__wholes *wholes, const groups_members *members,
 tn_status tn__wholes_create(const tn_problem *problem, tn__wholes *wholes, tn_error *error) {
     *wholes = (tn__wholes){.problem = problem, .piece_count = problem->piece_count};
     tn__arena_init(&wholes->arena, &problem->context);
+    TN_TRY(tn__exclusions_make(problem, &wholes->exclusions, error));
     if (problem->group_count == 0) return TN_OK;
     groups_members members = {0};
     wholes->bodies =
@@ -138,6 +139,7 @@ tn_status tn__wholes_create(const tn_problem *problem, tn__wholes *wholes, tn_er
 void tn__wholes_release(tn__wholes *wholes) {
     const tn_problem *problem = wholes->problem;
     tn__free(&problem->context, wholes->bodies, problem->group_count * sizeof *wholes->bodies);
+    tn__exclusions_release(problem, &wholes->exclusions);
     tn__arena_release(&wholes->arena);
 }
 

@@ -44,6 +44,7 @@ void tn_problem_destroy(tn_problem *problem) {
              problem->separation_room * sizeof *problem->separations);
     tn__free(&context, problem->reuse_costs,
              problem->reuse_cost_room * sizeof *problem->reuse_costs);
+    tn__free(&context, problem->exclusions, problem->exclusion_room * sizeof *problem->exclusions);
     tn__free(&context, problem->reserved, problem->reserved_room * sizeof *problem->reserved);
     tn__free(&context, problem->events, problem->event_room * sizeof *problem->events);
     tn__free(&context, problem->orders, problem->order_room * sizeof *problem->orders);
@@ -71,8 +72,8 @@ tn_status tn_problem_set_bank(tn_problem *problem, tn_bank_id id, const tn_bank 
         (tn_bank){.name = copy, .capacity = bank->capacity, .bytes_per_s = bank->bytes_per_s};
     if (id == problem->bank_count) {
         problem->bank_count++;
-        /* no ids of a file, because the file that was read does not contain the added bank */
-        problem->file_bank_ids = NULL;
+        /* the file that was read does not contain the added bank */
+        problem->dsa = NULL;
     }
     return TN_OK;
 }
@@ -316,8 +317,8 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
     else if (problem->group_count > 0)
         problem->group_of[problem->count] = TN__NO_GROUP;
     problem->bodies[problem->count++] = made;
-    /* a reader sets the ids of a file after it has added all buffers */
-    problem->file_body_ids = NULL;
+    /* a reader sets the facts of its file after it has added all buffers */
+    problem->dsa = NULL;
     problem->piece_count += made.piece_count;
     problem->any_count += (made.flags & TN_BODY_ANY_BANK) != 0;
     return TN_OK;

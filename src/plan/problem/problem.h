@@ -19,6 +19,13 @@ typedef struct tn__body_group {
 /* A flag of tn_body in addition to the public ones: the file binds the buffer to `bank`. */
 #define TN__BODY_IN_BANK (UINT32_C(1) << 16)
 
+/* Facts about the dsa-problem-v1 file from which the problem was read, in the problem's arena. */
+typedef struct tn__dsa_file {
+    const int64_t *body_ids, *bank_ids; /* [count], [bank_count], the ids of buffers and pools */
+    const char *profile, *instance;     /* NULL: the file does not state it */
+    uint64_t fingerprint;
+} tn__dsa_file;
+
 struct tn_problem {
     tn_context context;
     tn__arena arena; /* memory of names and pieces; their addresses never change */
@@ -37,8 +44,10 @@ struct tn_problem {
     size_t group_count, group_room, group_of_room;
     /* pairs of buffers that are separated, or that pay if they share bytes, as they were given */
     tn_pair *separations, *reuse_costs;
+    tn_pair *exclusions; /* pairs of buffers that are never live at the same time */
     tn_reserved *reserved;
     size_t separation_count, separation_room, reuse_cost_count, reuse_cost_room;
+    size_t exclusion_count, exclusion_room;
     size_t reserved_count, reserved_room;
     uint64_t *events; /* [event_count], the time that each event takes */
     uint64_t event_sum;
@@ -48,9 +57,7 @@ struct tn_problem {
     size_t event_count, event_room, order_count, order_room, wait_count, wait_room;
     /* number of uses of all spans: use_count without repetitions, use_room with repetitions */
     size_t span_count, span_room, use_count, use_room;
-    /* [count], [bank_count], in the arena: the ids in the dsa-problem-v1 file that was read; NULL:
-     * the ids are the numbers of buffers and banks */
-    const int64_t *file_body_ids, *file_bank_ids;
+    const tn__dsa_file *dsa; /* NULL: the problem is not that of a dsa-problem-v1 file */
 };
 
 /* --- events (events.c) --- */
@@ -104,6 +111,20 @@ uint32_t tn__reserved_of(const tn_problem *problem, tn_bank_id bank, tn__byte_ra
 tn_status tn__above_reserved(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
                              tn_error *error);
 
+/* The exclusions of a problem, between buffers that are not tied and groups: a group is given by its
+ * root. The buffers that are excluded with buffer i are others[begin[i]] to others[begin[i + 1] -
+ * 1], in ascending order; each pair is in the lists of both. */
+typedef struct tn__exclusions {
+    size_t *begin; /* [problem->count + 1]; NULL: there are no exclusions */
+    tn_body_id *others;
+    size_t room;
+} tn__exclusions;
+tn_status tn__exclusions_make(const tn_problem *problem, tn__exclusions *made, tn_error *error);
+void tn__exclusions_release(const tn_problem *problem, tn__exclusions *made);
+/* Whether buffers or roots `a` and `b` are never live at the same time. Cost: O(log exclusions of
+ * a). */
+bool tn__excluded(const tn__exclusions *exclusions, tn_body_id a, tn_body_id b);
+
 #define TN__PIECES_MAX (1u << 22) /* limit of pieces of one buffer in normal form */
 
 /* Makes the normal form of `count` pieces (with clocks, if streams > 1) in `arena`. Returns
@@ -119,6 +140,7 @@ typedef struct tn__wholes {
     size_t piece_count; /* number of pieces of all buffers, with each group counted as one buffer */
     /* [count], the bank of each buffer; NULL: the bank that the problem states */
     const tn_bank_id *banks;
+    tn__exclusions exclusions;
     bool clash; /* a group cannot satisfy the pins of one or two of its buffers */
     tn_body_id clash_a, clash_b;
     tn__arena arena;

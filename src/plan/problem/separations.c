@@ -1,5 +1,5 @@
-/* separations.c - stores separations, reserved ranges and reuse costs of a problem as they are
- * given.
+/* separations.c - stores separations, exclusions, reserved ranges and reuse costs of a problem as
+ * they are given.
  *
  * They are kept in lists in the order in which they were added. A pair may be given many times:
  * separations are not merged, and the reuse costs of a pair add up. So adding costs O(1), and
@@ -57,6 +57,20 @@ tn_status tn_problem_keep_apart(tn_problem *problem, tn_body_id a, tn_body_id b,
     return TN_OK;
 }
 
+tn_status tn_problem_add_exclusion(tn_problem *problem, tn_body_id a, tn_body_id b,
+                                   tn_error *error) {
+    TN_TRY(apart_check(problem, a, b, problem->exclusion_count, error));
+    if (problem->streams > 1)
+        TN_FAIL(error, TN_E_INVALID, "exclusions need a problem with one stream; this has %u",
+                problem->streams);
+    if (!tn__reserve(&problem->context, &problem->exclusions, &problem->exclusion_room,
+                     problem->exclusion_count + 1, sizeof *problem->exclusions))
+        return tn__no_memory(error, "an exclusion");
+    problem->exclusions[problem->exclusion_count++] =
+        (tn_pair){.a = a < b ? a : b, .b = a < b ? b : a};
+    return TN_OK;
+}
+
 tn_status tn_problem_add_reuse_cost(tn_problem *problem, tn_body_id a, tn_body_id b, uint64_t cost,
                                     tn_error *error) {
     TN_TRY(apart_check(problem, a, b, problem->reuse_cost_count, error));
@@ -92,6 +106,11 @@ tn_status tn_problem_reserve(tn_problem *problem, tn_bank_id bank, uint64_t firs
 const tn_pair *tn_problem_separations(const tn_problem *problem, uint32_t *count) {
     *count = (uint32_t)problem->separation_count;
     return problem->separations;
+}
+
+const tn_pair *tn_problem_exclusions(const tn_problem *problem, uint32_t *count) {
+    *count = (uint32_t)problem->exclusion_count;
+    return problem->exclusions;
 }
 
 const tn_reserved *tn_problem_reserved(const tn_problem *problem, uint32_t *count) {

@@ -11,7 +11,9 @@
  * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer pieces and counts more
  * bytes for each. The bound is the maximum over the blocks that occur. Reserved ranges below the
  * bound of B = 1 raise it by their bytes. They do not raise the other bounds, because they may lie
- * in the bytes that are lost to alignment. A buffer ends no lower than its size, and a pinned one
+ * in the bytes that are lost to alignment. Excluded buffers are never live at the same time, so their
+ * bytes do not add up: the smaller of the two is counted only before or after the live range of the
+ * other, whichever is longer. A buffer ends no lower than its size, and a pinned one
  * at its offset plus its size: these ends are bounds as well.
  *
  * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
@@ -53,6 +55,8 @@ TN__HEAP(bounds_heap, bounds_slack, bounds_before)
 typedef struct bounds {
     bounds_event *events;
     size_t event_count;
+    tn_piece *counted; /* [pieces], the parts of pieces that count; NULL: there are no exclusions */
+    size_t counted_count;
     bounds_slack *slacks; /* heap of the bytes lost by live pieces, largest first */
     size_t slack_count;
     uint64_t blocks; /* a set of bits: bit e is set if some piece has a block of 2^e bytes */
@@ -98,6 +102,30 @@ static void bounds_sweep(bounds *found, uint8_t exponent) {
     }
 }
 
+/* Cuts a piece of buffer `id` so that no buffer counts at the same time as one that is excluded with
+ * it. False if nothing is left. */
+static bool bounds_cut(const tn__wholes *wholes, tn_bank_id bank, size_t id, tn_piece *piece) {
+    const tn__exclusions *exclusions = &wholes->exclusions;
+    uint64_t size = tn__whole(wholes, id)->size;
+    for (size_t i = exclusions->begin[id]; i < exclusions->begin[id + 1]; i++) {
+        tn_body_id other = exclusions->others[i];
+        const tn_body *body = tn__whole_in(wholes, other, bank);
+        if (body == NULL || body->size < size || (body->size == size && other > id)) continue;
+        if (body->last <= piece->first || piece->last <= body->first) continue;
+        /* the lengths before and after the other's live range; negative ones wrap, so the order of
+         * the times is checked first */
+        bool before = piece->first < body->first, after = body->last < piece->last;
+        uint64_t head = before ? (uint64_t)body->first - (uint64_t)piece->first : 0;
+        uint64_t tail = after ? (uint64_t)piece->last - (uint64_t)body->last : 0;
+        if (!before && !after) return false;
+        if (head >= tail)
+            piece->last = body->first;
+        else
+            piece->first = body->last;
+    }
+    return true;
+}
+
 /* Lists the begins and ends of the bank's pieces as events, and sets found->blocks. */
 static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *found) {
     for (size_t i = 0; i < wholes->problem->count; i++) {
@@ -105,6 +133,12 @@ static void bounds_gather(const tn__wholes *wholes, tn_bank_id bank, bounds *fou
         if (body == NULL || body->size == 0) continue;
         for (uint32_t k = 0; k < body->piece_count; k++) {
             const tn_piece *piece = &body->pieces[k];
+            if (found->counted != NULL) {
+                tn_piece *cut = &found->counted[found->counted_count++];
+                *cut = *piece;
+                if (!bounds_cut(wholes, bank, i, cut)) continue;
+                piece = cut;
+            }
             uint8_t block = (uint8_t)__builtin_ctzll(body->alignment | piece->lo);
             found->events[found->event_count++] = (bounds_event){piece->first, piece, true, block};
             found->events[found->event_count++] = (bounds_event){piece->last, piece, false, block};
@@ -131,7 +165,9 @@ tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *b
     size_t pieces = wholes->piece_count;
     bounds found = {.events = tn__alloc_array(context, 2 * pieces, sizeof *found.events),
                     .slacks = tn__alloc_array(context, pieces, sizeof *found.slacks)};
-    bool fits = found.events != NULL && found.slacks != NULL;
+    bool excludes = wholes->exclusions.begin != NULL;
+    if (excludes) found.counted = tn__alloc_array(context, pieces, sizeof *found.counted);
+    bool fits = found.events != NULL && found.slacks != NULL && (!excludes || found.counted);
     tn_status status = TN_OK;
     if (fits) {
         bounds_gather(wholes, bank, &found);
@@ -146,6 +182,7 @@ tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *b
     }
     tn__free(context, found.events, 2 * pieces * sizeof *found.events);
     tn__free(context, found.slacks, pieces * sizeof *found.slacks);
+    if (found.counted != NULL) tn__free(context, found.counted, pieces * sizeof *found.counted);
     return fits ? status : tn__no_memory(error, "the lower bound");
 }
 

@@ -11,6 +11,8 @@
  * each other. A layout that breaks a tie has a conflict already, and the group is not swept,
  * because it has no single place.
  *
+ * In a problem with exclusions, live pieces may overlap, and verify_exclusions.c sweeps instead.
+ *
  * Separations and reserved ranges do not depend on time: each pair and each buffer is checked
  * alone.
  *
@@ -25,18 +27,12 @@
  * of n pieces that hold bytes at once, plus O(n streams) with clocks, plus O(separations + reuse
  * costs). O(n) memory.
  */
-#include "plan/problem/problem.h"
+#include "plan/proof/verify_piece.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-typedef struct verify_piece { /* a piece of a buffer, at its address in the bank */
-    int64_t first, last;
-    uint64_t lo, hi;
-    const tn_piece *from; /* the piece as the problem states it, with its clocks */
-    /* the buffer to which the piece belongs; for a group of tied buffers, its root */
-    tn_body_id body;
-} verify_piece;
+typedef tn__verify_piece verify_piece;
 
 /* --- a set of ranks: level 0 has one bit per rank, each level above one bit per word below --- */
 
@@ -162,13 +158,6 @@ static tn_status verify_fail(const tn_problem *problem, const tn_layout *layout,
     }
 }
 
-/* Replaces *first by another conflict if that one is earlier in time or, at an equal time, lower in
- * memory. */
-static void verify_consider(tn_conflict *first, const tn_conflict *found) {
-    bool later = found->step != first->step ? found->step > first->step : found->lo >= first->lo;
-    if (first->reason == TN_CONFLICT_NONE || !later) *first = *found;
-}
-
 /* --- checks of single buffers --- */
 
 static bool verify_breaks_tie(const tn_body *body, const tn_layout *layout, tn_body_id id) {
@@ -184,7 +173,7 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
     tn_bank_id bank = layout->bank[id];
     bool chooses = (body->flags & TN_BODY_ANY_BANK) != 0;
     if (bank >= problem->bank_count || (!chooses && bank != body->bank)) {
-        verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_BANK,
+        tn__verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_BANK,
                                               .a = id,
                                               .b = id,
                                               .step = body->first,
@@ -210,7 +199,7 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
     } else if (body->size != 0 && found.hi > layout->bank_peak[bank]) {
         found.reason = TN_CONFLICT_PEAK;
     }
-    if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
+    if (found.reason != TN_CONFLICT_NONE) tn__verify_consider(first, &found);
 }
 
 /* --- separations and reserved ranges --- */
@@ -237,7 +226,7 @@ static void verify_separations(const tn_problem *problem, const tn_layout *layou
         uint64_t hi = x.last < y.last ? x.last : y.last;
         int64_t of_a = problem->bodies[a].first, of_b = problem->bodies[b].first;
         if (lo >= hi) continue;
-        verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_APART,
+        tn__verify_consider(first, &(tn_conflict){.reason = TN_CONFLICT_APART,
                                               .a = a,
                                               .b = b,
                                               .step = of_a > of_b ? of_a : of_b,
@@ -272,7 +261,7 @@ static tn_status verify_reserved(const tn_problem *problem, const tn_layout *lay
             uint32_t at = verify_range_above(ranges, count, bytes.first);
             if (at == count || ranges[at].first >= bytes.last) continue;
             const tn__byte_range *range = &ranges[at];
-            verify_consider(
+            tn__verify_consider(
                 first, &(tn_conflict){.reason = TN_CONFLICT_RESERVED,
                                       .a = id,
                                       .b = id,
@@ -588,7 +577,7 @@ static void verify_blame(const verify_piece *a, const verify_piece *b, tn_confli
                        .step = b->first,
                        .lo = a->lo > b->lo ? a->lo : b->lo,
                        .hi = a->hi < b->hi ? a->hi : b->hi};
-    verify_consider(found, &one);
+    tn__verify_consider(found, &one);
 }
 
 /* Compares a piece with the last holders of its bytes, reports a conflict if it does not come after
@@ -695,11 +684,15 @@ static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify
     return count;
 }
 
-static tn_status verify_time(const tn_problem *problem, verify_pieces *pieces, tn_conflict *found,
+static tn_status verify_time(const tn__wholes *wholes, verify_pieces *pieces, tn_conflict *found,
                              tn_error *error) {
-    const tn_context *context = &problem->context;
-    bool fits = verify_sort_time(context, pieces) &&
-                verify_sweep(context, pieces->items, pieces->count, found);
+    const tn_context *context = &wholes->problem->context;
+    bool fits = verify_sort_time(context, pieces);
+    if (fits && wholes->exclusions.begin != NULL)
+        fits = tn__verify_excluding(context, pieces->items, pieces->count, &wholes->exclusions,
+                                    found);
+    else
+        fits = fits && verify_sweep(context, pieces->items, pieces->count, found);
     return fits ? TN_OK : tn__no_memory(error, "the verifier");
 }
 
@@ -760,9 +753,9 @@ static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layo
         if (pieces.count == 0) continue;
         status = problem->streams > 1
                      ? verify_clocks(problem, pieces.items, pieces.count, &found, error)
-                     : verify_time(problem, &pieces, &found, error);
+                     : verify_time(wholes, &pieces, &found, error);
         verify_name_members(wholes, layout, &found);
-        if (found.reason != TN_CONFLICT_NONE) verify_consider(first, &found);
+        if (found.reason != TN_CONFLICT_NONE) tn__verify_consider(first, &found);
     }
     tn__free(context, pieces.items, pieces.room * sizeof *pieces.items);
     tn__free(context, scope.torn, problem->group_count * sizeof *scope.torn);

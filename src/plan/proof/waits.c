@@ -1,4 +1,5 @@
-/* waits.c - computes the waits that a layout adds to the order of the events of a program.
+/* waits.c - computes the waits that a layout adds to the order of the events of a program, and the
+ * pairs of buffers that need a wait if they share bytes.
  *
  * A wait from event a to event b is implied by another path if some direct predecessor of b, by an
  * order or a wait, comes after a. So one pass over the events, with sets of predecessors as bits,
@@ -40,6 +41,18 @@ static void waits_close(waits_job *job) {
             direct[w] = left;
         }
     }
+}
+
+/* Makes `direct` and `known` of the given orders. */
+static tn_status waits_know(waits_job *job, tn_error *error) {
+    const tn_problem *problem = job->problem;
+    if (!tn__rows_make(&problem->context, problem->event_count, &job->direct) ||
+        !tn__rows_make(&problem->context, problem->event_count, &job->known))
+        return tn__no_memory(error, "the order of events");
+    for (size_t i = 0; i < problem->order_count; i++)
+        tn__row_add(tn__row(&job->direct, problem->orders[i].after), problem->orders[i].before);
+    waits_close(job);
+    return TN_OK;
 }
 
 static bool waits_share(const waits_job *job, const tn_span *a, const tn_span *b) {
@@ -133,19 +146,81 @@ static tn_status waits_run(waits_job *job, uint32_t workers, tn_wait **list, uin
     uint32_t used = workers < events ? workers : 0;
     job->numbers_room = tn__events_scratch(events, used);
     job->numbers = tn__alloc_array(context, job->numbers_room, sizeof *job->numbers);
-    if (job->numbers == NULL || !tn__rows_make(context, events, &job->direct) ||
-        !tn__rows_make(context, events, &job->known) ||
-        !tn__rows_make(context, events, &job->waits))
+    if (job->numbers == NULL || !tn__rows_make(context, events, &job->waits))
         return tn__no_memory(error, "the order of events");
-    for (size_t i = 0; i < problem->order_count; i++)
-        tn__row_add(tn__row(&job->direct, problem->orders[i].after), problem->orders[i].before);
-    waits_close(job);
+    TN_TRY(waits_know(job, error));
     TN_TRY(waits_find(job, error));
     waits_reduce(job);
     if (time != NULL) /* `known` is not needed any more, so its memory is reused */
         *time = tn__events_time(problem, &job->direct, &job->known, used, job->numbers);
     return waits_list(job, list, count, error);
 }
+
+/* --- pairs of buffers that need a wait --- */
+
+/* limit of pairs of spans without a known order */
+#define WAITS_PAIRS_MAX ((size_t)1 << 22)
+
+typedef struct waits_pairs {
+    uint64_t *items; /* the two bodies of a pair as one number, the lower body in the upper half */
+    size_t count, room;
+} waits_pairs;
+
+/* Whether the write of `fresh` must wait for a use of `old` if both hold a common byte. */
+static bool waits_needs(const waits_job *job, const tn_span *old, const tn_span *fresh) {
+    const uint64_t *known = tn__row(&job->known, fresh->first);
+    for (uint32_t u = 0; u < old->use_count; u++)
+        if (old->uses[u] != fresh->first && !tn__row_has(known, old->uses[u])) return true;
+    return false;
+}
+
+static int waits_pair_order(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static tn_status waits_list_pairs(const waits_job *job, waits_pairs *pairs, tn_error *error) {
+    const tn_problem *problem = job->problem;
+    for (size_t i = 0; i < problem->span_count; i++) {
+        for (size_t k = i + 1; k < problem->span_count; k++) {
+            const tn_span *a = &problem->spans[i], *b = &problem->spans[k];
+            int order = a->body != b->body ? tn__spans_order(a, b) : 0;
+            if (order == 0 || !waits_needs(job, order < 0 ? a : b, order < 0 ? b : a)) continue;
+            if (pairs->count == WAITS_PAIRS_MAX)
+                TN_FAIL(error, TN_E_UNSUPPORTED,
+                        "more than 2^22 pairs of buffers have no known order; use the objective "
+                        "bytes");
+            if (!tn__reserve(&problem->context, &pairs->items, &pairs->room, pairs->count + 1,
+                             sizeof *pairs->items))
+                return tn__no_memory(error, "the reuse costs of a program");
+            tn_body_id low = a->body < b->body ? a->body : b->body;
+            pairs->items[pairs->count++] = (uint64_t)low << 32 | (a->body ^ b->body ^ low);
+        }
+    }
+    if (pairs->count > 1)
+        qsort(pairs->items, pairs->count, sizeof *pairs->items, waits_pair_order);
+    return TN_OK;
+}
+
+tn_status tn_problem_price_pairs(tn_problem *problem, tn_error *error) {
+    waits_job job = {.problem = problem};
+    waits_pairs pairs = {0};
+    const tn_context *context = &problem->context;
+    tn_status status = waits_know(&job, error);
+    if (status == TN_OK) status = waits_list_pairs(&job, &pairs, error);
+    for (size_t i = 0; i < pairs.count && status == TN_OK; i++) {
+        uint64_t pair = pairs.items[i];
+        if (i == 0 || pair != pairs.items[i - 1])
+            status = tn_problem_add_reuse_cost(problem, (tn_body_id)(pair >> 32),
+                                               (tn_body_id)pair, 1, error);
+    }
+    tn__free(context, pairs.items, pairs.room * sizeof *pairs.items);
+    tn__rows_free(context, &job.direct);
+    tn__rows_free(context, &job.known);
+    return status;
+}
+
+/* --- the waits of a layout --- */
 
 tn_status tn_layout_waits(const tn_problem *problem, const tn_layout *layout, uint32_t workers,
                           tn_wait **list, uint64_t *count, uint64_t *time, tn_error *error) {

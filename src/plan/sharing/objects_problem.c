@@ -24,9 +24,9 @@ static tn_status objects_problem_refuse(const tn_problem *problem, bool takes_st
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "shared objects on several streams are for at most %u buffers; use offsets",
                 takes_streams ? OBJECTS_STREAMS_COUNT_MAX : 0);
-    if (tn__keeps_apart(problem))
+    if (tn__keeps_apart(problem) || problem->exclusion_count > 0)
         TN_FAIL(error, TN_E_UNSUPPORTED,
-                "shared objects know no separations or reserved ranges; use offsets");
+                "shared objects know no separations, exclusions or reserved ranges; use offsets");
     for (tn_body_id id = 0; id < problem->count; id++) {
         const tn_body *body = &problem->bodies[id];
         const char *what = body->flags & TN_BODY_PINNED ? "is pinned"

@@ -153,6 +153,19 @@ static tn_status events_add_waits(events_job *job) {
     return status;
 }
 
+tn_status tn_occupancy_add_reuse_costs(tn_occupancy *occupancy, tn_error *error) {
+    uint32_t known;
+    TN_TRY(tn_occupancy_add_events(occupancy, error));
+    tn_problem_reuse_costs(occupancy->problem, &known);
+    return known > 0 ? TN_OK : tn_problem_price_pairs(occupancy->problem, error);
+}
+
+tn_status tn__occupancy_prepare(tn_occupancy *occupancy, tn_objective objective, tn_error *error) {
+    if (objective == TN_OBJECTIVE_BYTES) return TN_OK;
+    return objective == TN_OBJECTIVE_PAIRS ? tn_occupancy_add_reuse_costs(occupancy, error)
+                                           : tn_occupancy_add_events(occupancy, error);
+}
+
 tn_status tn_occupancy_add_events(tn_occupancy *occupancy, tn_error *error) {
     events_job job = {.occupancy = occupancy, .program = occupancy->program, .error = error};
     uint32_t known;

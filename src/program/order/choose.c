@@ -249,7 +249,7 @@ static tn_status choose_replan(tn_occupancy *occupancy, const tn_plan_options *o
                                tn_layout *layout, tn_error *error) {
     tn_layout made;
     if (options == NULL || options->objective == TN_OBJECTIVE_BYTES) return TN_OK;
-    TN_TRY(tn_occupancy_add_events(occupancy, error));
+    TN_TRY(tn__occupancy_prepare(occupancy, options->objective, error));
     TN_TRY(tn_plan(tn_occupancy_problem(occupancy), options, &made, error));
     tn_layout_release(layout);
     *layout = made;

@@ -8,6 +8,7 @@
  */
 #include "report/export/export.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -245,12 +246,29 @@ static void measure_work(const export_source *source, const export_split *split,
 
 /* --- making and measuring a candidate --- */
 
+/* Counts the characters of a name before the "#number" that the reader appends where another tensor
+ * of the file has the name, too. In a file in parts, that other tensor may be gone. */
+static size_t measure_given_name(const char *name) {
+    size_t given = strlen(name), digits;
+    for (;;) {
+        for (digits = given; digits > 0 && isdigit((unsigned char)name[digits - 1]); digits--) {
+        }
+        if (digits == 0 || digits == given || name[digits - 1] != '#') return given;
+        given = digits - 1;
+    }
+}
+
+static bool measure_same_name(const char *a, const char *b) {
+    size_t length = measure_given_name(a);
+    return length == measure_given_name(b) && memcmp(a, b, length) == 0;
+}
+
 static bool measure_same_list(const tn_graph *a, const tn_tensor_id *x, uint32_t x_count,
                               const tn_graph *b, const tn_tensor_id *y, uint32_t y_count) {
     if (x_count != y_count) return false;
     for (uint32_t i = 0; i < x_count; i++) {
         const tn_tensor *left = tn_graph_tensor(a, x[i]), *right = tn_graph_tensor(b, y[i]);
-        if (strcmp(left->name, right->name) != 0 || left->dtype != right->dtype ||
+        if (!measure_same_name(left->name, right->name) || left->dtype != right->dtype ||
             left->rank != right->rank || left->bytes != right->bytes)
             return false;
     }

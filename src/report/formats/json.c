@@ -104,14 +104,16 @@ static void json_pairs(tn__text *text, const char *member, const tn_pair *pairs,
     tn__text_put(text, "]");
 }
 
-/* Returns whether the problem has separations, reuse costs or reserved ranges. Readers of version 1
- * do not know these and would misunderstand the problem. */
-static bool json_is_version_2(const tn_problem *problem) {
-    uint32_t apart, costs, reserved;
+/* Returns the version of the format that has all constraints of the problem. Readers of version 1 do
+ * not know separations, reuse costs and reserved ranges, and readers of version 2 no exclusions; they
+ * would misunderstand the problem. */
+static int json_version(const tn_problem *problem) {
+    uint32_t apart, costs, reserved, exclusions;
+    tn_problem_exclusions(problem, &exclusions);
     tn_problem_separations(problem, &apart);
     tn_problem_reuse_costs(problem, &costs);
     tn_problem_reserved(problem, &reserved);
-    return apart > 0 || costs > 0 || reserved > 0;
+    return exclusions > 0 ? 3 : apart > 0 || costs > 0 || reserved > 0 ? 2 : 1;
 }
 
 static void json_orders(tn__text *text, const char *member, const tn_wait *pairs, uint32_t count) {
@@ -517,7 +519,7 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
     tn_status status = tn__scene_make(&scene, report, error);
     if (status == TN_OK) {
         tn__text_printf(text, "{\"format\":\"mem-plan\",\"version\":%d,\"unit\":\"bytes\",",
-                        json_is_version_2(report->problem) ? 2 : 1);
+                        json_version(report->problem));
         json_string(text, "input", report->input);
         if (report->kernels != NULL) { /* `tenure verify` reads this member */
             tn__text_put(text, ",\"kernels\":");
@@ -531,6 +533,8 @@ static tn_status json_render(const tn_report *report, tn__text *text, tn_error *
         uint32_t count;
         const tn_pair *pairs = tn_problem_separations(report->problem, &count);
         json_pairs(text, "apart", pairs, count, false);
+        pairs = tn_problem_exclusions(report->problem, &count);
+        json_pairs(text, "exclusions", pairs, count, false);
         pairs = tn_problem_reuse_costs(report->problem, &count);
         json_pairs(text, "reuse_costs", pairs, count, true);
         json_events(text, report->problem);

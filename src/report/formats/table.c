@@ -82,9 +82,11 @@ static const char *table_verdict(const tn_report *report) {
     const tn_layout *layout = report->layout;
     bool model = report->occupancy != NULL;
     if (layout->objective == TN_OBJECTIVE_PAIRS)
-        return layout->verdict == TN_VERDICT_OPTIMAL
-                   ? "optimal: no plan within the capacity has a lower reuse cost"
-                   : "valid; a plan with a lower reuse cost may exist";
+        return layout->verdict != TN_VERDICT_OPTIMAL
+                   ? "valid; a plan with a lower reuse cost may exist"
+               : model ? "optimal for this order and these in-place choices: no plan within the "
+                         "capacity has a lower reuse cost"
+                       : "optimal: no plan within the capacity has a lower reuse cost";
     if (layout->objective == TN_OBJECTIVE_WAITS)
         return layout->verdict != TN_VERDICT_OPTIMAL ? "valid; a plan with fewer waits may exist"
                : model ? "optimal for this order and these in-place choices: no plan within the "

@@ -3,8 +3,8 @@
 #ifndef TN_EMBEDDING_CACHE_H
 #define TN_EMBEDDING_CACHE_H
 
-#include "run/embedding/row_io.h"
-#include "run/embedding/policy.h"
+#include "engine/rows/row_io.h"
+#include "engine/rows/policy.h"
 #include "run/embedding/table.h"
 
 /* The options of an open table, with the default in place of every option that was not given. */

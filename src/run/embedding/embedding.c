@@ -190,7 +190,6 @@ static void embedding_lay_out(tn_embedding *e, const tn__division *division,
                            .random = {wish->options.seed}};
     e->io = (tn__row_io){.reader = wish->reader,
                          .state = slab + division->reader,
-                         .file = e->file,
                          .depth = division->depth,
                          .transfers = (tn__row_transfer *)(void *)(slab + division->transfers),
                          .copies = slab + division->copies};
@@ -264,7 +263,6 @@ static tn_status embedding_start(tn_embedding *e, const tn__cache_wish *wish, tn
     e->facts.batch_rows = e->batch_rows;
     e->facts.checkpoints = e->journal.generation;
     e->facts.undone = e->journal.undone;
-    e->io.file = e->file;
     return tn__row_io_open(&e->io, wish->options.threads, error);
 }
 

@@ -84,6 +84,7 @@ static tn__row_transfer *move_take(tn_embedding *e, uint32_t *transfer) {
 void tn__move_in(tn_embedding *e, uint32_t slot) {
     uint32_t transfer;
     tn__row_transfer *it = move_take(e, &transfer);
+    it->file = e->file;
     it->data = tn__cache_row(e, slot);
     it->offset = tn__table_at(&e->table, e->r.slots[slot].row);
     it->size = e->row_bytes;
@@ -101,6 +102,7 @@ tn_status tn__move_out(tn_embedding *e, uint32_t slot, tn_error *error) {
         tn__row_io_give(&e->io, transfer);
         return status;
     }
+    it->file = e->file;
     it->data = e->io.copies + (size_t)transfer * e->row_bytes;
     memcpy(it->data, tn__cache_row(e, slot), e->row_bytes);
     tn__table_turn(&e->table, row, it->data);

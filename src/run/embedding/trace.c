@@ -9,7 +9,7 @@
  * distributions, 1996.
  */
 #include "run/embedding/trace.h"
-#include "run/embedding/policy.h"
+#include "engine/rows/policy.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
-/* packed_dot.c - dot products with packed rows of 4-bit numbers.
+/* packed_dot.c - dot products with packed rows of numbers of 4 or 8 bits.
  *
- * The halves of up to DOT_ROOM bytes are converted to floats in two arrays that stay in the
- * processor's nearest cache; then each block is multiplied in DOT_LANES lanes. The loops are
+ * The halves of up to DOT_ROOM bytes, or up to 2 * DOT_ROOM bytes, are converted to floats in arrays
+ * that stay in the processor's nearest cache; then each block is multiplied in DOT_LANES lanes. The loops are
  * compiled once for each width of vectors, because compilers generate slow code for vectors that
  * are wider than the machine's. The order of additions is the same for all widths.
  */

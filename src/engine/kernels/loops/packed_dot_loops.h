@@ -10,16 +10,21 @@ typedef float DOT(vector) __attribute__((vector_size(DOT_VECTOR), aligned(4), ma
 
 /* Reads the low and high halves of bytes as floats, and subtracts `shift`. Compilers vectorise this
  * loop of unknown length, but not one of DOT_LANES bytes. */
-DOT_TARGET static void DOT(split)(uint64_t count, const uint8_t *bytes, uint8_t shift,
+DOT_TARGET static void DOT(split)(uint64_t count, const uint8_t *bytes, uint8_t flip, uint8_t shift,
                                   float *restrict low, float *restrict high) {
     for (uint64_t i = 0; i < count; i++) {
-        low[i] = (float)(int8_t)((bytes[i] & 15) - shift);
-        high[i] = (float)(int8_t)((bytes[i] >> 4) - shift);
+        low[i] = (float)(int8_t)(((bytes[i] & 15) ^ flip) - shift);
+        high[i] = (float)(int8_t)(((bytes[i] >> 4) ^ flip) - shift);
     }
 }
 
-/* Adds the products of one block to the lanes. `shifted`: the numbers are already without zero
- * point. */
+/* Reads bytes as floats. */
+DOT_TARGET static void DOT(whole)(uint64_t count, const uint8_t *bytes, uint8_t flip, uint8_t shift,
+                                  float *restrict to) {
+    for (uint64_t i = 0; i < count; i++) to[i] = (float)((int32_t)(bytes[i] ^ flip) - shift);
+}
+
+/* Adds the products of one block to the lanes. `shifted`: the zero point is 0. */
 static inline __attribute__((always_inline)) void DOT(block)(uint64_t pairs, bool shifted,
                                                              float scale, float zero,
                                                              const float *low, const float *high,
@@ -36,21 +41,27 @@ static inline __attribute__((always_inline)) void DOT(block)(uint64_t pairs, boo
 }
 
 DOT_TARGET static float DOT(row)(const tn__packed_row *row, const float *x) {
-    float low[DOT_ROOM], high[DOT_ROOM], sums[DOT_LANES];
+    float numbers[2 * DOT_ROOM], sums[DOT_LANES];
     DOT(vector) lanes[DOT_PARTS] = {{0}};
     const uint64_t pairs = row->block / 2, most = DOT_ROOM / pairs;
-    const bool shifted = row->zeros == NULL;
+    const bool shifted = row->zeros == NULL, halves = row->bits == 4;
+    /* the first and second half of a block's numbers; from a block to the next one: `step` */
+    const uint64_t step = halves ? pairs : row->block;
+    const float *low = numbers, *high = numbers + (halves ? DOT_ROOM : pairs);
     for (uint64_t first = 0; first < row->blocks; first += most) {
         uint64_t count = row->blocks - first < most ? row->blocks - first : most;
-        DOT(split)(count * pairs, row->bytes + first * pairs, shifted ? 8 : 0, low, high);
+        if (halves) DOT(split)
+        (count * pairs, row->bytes + first * pairs, row->flip, row->shift, numbers,
+         numbers + DOT_ROOM);
+        else DOT(whole)(count * row->block, row->bytes + first * row->block, row->flip, row->shift,
+                        numbers);
         for (uint64_t b = 0; b < count; b++, x += row->block) {
             const float scale = row->scales[first + b];
             if (shifted)
-                DOT(block)(pairs, true, scale, 0, low + b * pairs, high + b * pairs, x, lanes);
+                DOT(block)(pairs, true, scale, 0, low + b * step, high + b * step, x, lanes);
             else
                 DOT(block)
-            (pairs, false, scale, row->zeros[first + b], low + b * pairs, high + b * pairs, x,
-             lanes);
+            (pairs, false, scale, row->zeros[first + b], low + b * step, high + b * step, x, lanes);
         }
     }
     memcpy(sums, lanes, sizeof sums);

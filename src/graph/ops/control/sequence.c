@@ -186,6 +186,19 @@ static tn_status sequence_truth(tn_infer *infer) {
     return tn__set_output(infer, 0, TN_BOOL, 0, NULL);
 }
 
+/* An Optional has an element if the file gives it one. Of an operand that the run gives, that is
+ * not known before. */
+static tn_status sequence_fold_truth(tn_infer *infer) {
+    const tn_tensor *input = tn__input(infer, 0);
+    const tn_op *maker = input != NULL && input->producer != TN_NONE
+                             ? tn_graph_op(infer->graph, input->producer)
+                             : NULL;
+    bool made = maker != NULL && strcmp(maker->type, "Optional") == 0;
+    bool filled = made && maker->input_count > 0 && maker->inputs[0] != TN_NONE;
+    const int64_t truth = filled;
+    return input == NULL || made ? tn__set_value_ints(infer, 0, &truth, 1) : TN_OK;
+}
+
 static tn_view sequence_view(tn_infer *infer, uint32_t output) {
     return output ? tn__no_view : tn__view_input(infer, 0, 0);
 }
@@ -197,7 +210,7 @@ static const tn_op_rule sequence_rules[] = {
     {SEQUENCE(ConcatFromSequence, 1, 1, sequence_concat)},
     {SEQUENCE(Optional, 0, 1, sequence_same), .view = sequence_view},
     {SEQUENCE(OptionalGetElement, 1, 1, sequence_same), .view = sequence_view},
-    {SEQUENCE(OptionalHasElement, 0, 1, sequence_truth)},
+    {SEQUENCE(OptionalHasElement, 0, 1, sequence_truth), .fold = sequence_fold_truth},
     {SEQUENCE(SequenceAt, 2, 2, sequence_at)},
     {SEQUENCE(SequenceConstruct, 1, UINT32_MAX, sequence_construct)},
     {SEQUENCE(SequenceEmpty, 0, 0, sequence_empty), .flags = TN_RULE_CONSTANT},

@@ -273,7 +273,7 @@ static tn_status contrib_shape_torch_embedding(tn_infer *infer) {
 
 /* --- experts --- */
 
-static uint64_t contrib_flops_experts(tn_infer *infer) {
+uint64_t tn__flops_experts(tn_infer *infer) {
     const tn_tensor *x = tn__input(infer, 0), *first = tn__input(infer, 2);
     int64_t used = tn__attr_int(infer->op, "k", 1);
     if (!tn__shape_known(x) || !tn__shape_known(first) || first->rank != 3 || used < 1)
@@ -353,8 +353,8 @@ static const tn_op_rule contrib_rules[] = {
      .weights = 2 | 4 | 8 | 16 | 32, .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(MatMulNBitsMlp, 1, 9, 2, contrib_shape_nbits_mlp), .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB(MatMulNBitsQkv, 1, 12, 4, contrib_shape_nbits_qkv), .flags = TN_RULE_MATMUL_LIKE},
-    {CONTRIB(MoE, 3, 8, 1, tn__shape_first), .flops = contrib_flops_experts, .flags = TN_RULE_MATMUL_LIKE},
-    {CONTRIB(QMoE, 3, 24, 1, tn__shape_first), .flops = contrib_flops_experts,
+    {CONTRIB(MoE, 3, 8, 1, tn__shape_first), .flops = tn__flops_experts, .flags = TN_RULE_MATMUL_LIKE},
+    {CONTRIB(QMoE, 3, 24, 1, tn__shape_first), .flops = tn__flops_experts,
      .flags = TN_RULE_MATMUL_LIKE},
     {CONTRIB_EACH(QuickGelu, 1, 14), .decompose = tn__decompose_quick_gelu},
     {CONTRIB(SkipGroupNorm, 4, 5, 2, contrib_shape_group_skip), .flops_per = 7},

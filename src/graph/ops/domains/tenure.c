@@ -8,9 +8,15 @@
  * FakeQuantize  x, scale, zero point: x quantised to the element type `to` and dequantised again,
  *          with `axis` and `block_size` of these operators. FakeQuantizeGrad x, scale, zero point,
  *          d y: d y where x is within the range of that type, else 0
+ * FlexScores  q, k: the scores of an attention in parts (onnx_flex.c), `scale`, of the type in which
+ *             the softmax is computed (`softmax_precision`). FlexValues  probabilities, v: its result
  * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
  * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
  *          transposed by perm_y; plus the summand; then the activations
+ * MoE      x, router, then the operands of com.microsoft's MoE or QMoE (expert_rows.h), the memory
+ *          of the cache in which its experts lie, the router's guess for the next mixture: the
+ *          result of that operator. `row`, `next_row`: number of its first expert, and of the
+ *          first expert of the next mixture; `slots`: experts in the cache; `packed`: it is a QMoE
  * Opaque   for a problem without a model (tn_fit_problem_load): any operands, with the extents that
  *          they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the
  *          input that the first output may be written over. OpaqueOnce: it may not run again
@@ -34,6 +40,7 @@
  *
  * The result may overwrite the summand, so that it accumulates into it.
  */
+#include "graph/expert_rows.h"
 #include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
 #include "graph/rules/sparse_weights.h"
@@ -358,6 +365,37 @@ static tn_view tenure_view_reorder(tn_infer *infer, uint32_t output) {
     return view;
 }
 
+/* --- FlexScores, FlexValues --- */
+
+/* q [B, H, S, D], k [B, G, L, D] -> [B, H, S, L]; probabilities [B, H, S, L], v [B, G, L, E] ->
+ * [B, H, S, E]; G divides H. */
+static tn_status tenure_shape_flex(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0), *b = tn__input(infer, 1);
+    bool scores = strcmp(infer->op->type, "FlexScores") == 0;
+    if (!tn__rank_known(a) || !tn__rank_known(b)) return tn__set_dtype(infer, 0, TN_UNDEFINED);
+    for (uint32_t i = 0; i < 2; i++) TN_TRY(tn__rank_between(infer, i, 4, 4));
+    TN_TRY(tn__extents_agree(infer, 0, 0, 1, 0));
+    TN_TRY(tn__extents_agree(infer, 0, 3, 1, scores ? 3 : 2));
+    bool known = a->shape[1] != TN_DIM_UNKNOWN && b->shape[1] != TN_DIM_UNKNOWN;
+    if (known && (b->shape[1] < 1 || a->shape[1] % b->shape[1] != 0))
+        return tn__infer_fail(infer, "%lld query heads for %lld key heads", (long long)a->shape[1],
+                              (long long)b->shape[1]);
+    const int64_t shape[4] = {a->shape[0], a->shape[1], a->shape[2], b->shape[scores ? 2 : 3]};
+    tn_dtype dtype = b->dtype;
+    if (scores) {
+        bool narrow = a->dtype == TN_FLOAT16 || a->dtype == TN_BFLOAT16;
+        TN_TRY(tn__attr_dtype(infer, "softmax_precision", narrow ? TN_FLOAT32 : a->dtype, &dtype));
+    }
+    return tn__set_output(infer, 0, dtype, 4, shape);
+}
+
+static uint64_t tenure_flops_flex(tn_infer *infer) {
+    const tn_tensor *a = tn__input(infer, 0);
+    if (!tn__shape_known(a) || a->rank != 4) return TN_SIZE_UNKNOWN;
+    return tn__count_mul(tn__elements(tn__output(infer, 0)),
+                         tn__count_mul(2, (uint64_t)a->shape[3]));
+}
+
 static const tn_op_rule tenure_rules[] = {
     {.type = "BiasGelu",
      .inputs_min = 2,
@@ -407,6 +445,20 @@ static const tn_op_rule tenure_rules[] = {
      .shape = tenure_shape_like,
      .flops_per = 5,
      .inplace = 1 | 8},
+    {.type = "FlexScores",
+     .inputs_min = 2,
+     .inputs_max = 2,
+     .outputs_max = 1,
+     .shape = tenure_shape_flex,
+     .flops = tenure_flops_flex,
+     .flags = TN_RULE_MATMUL_LIKE},
+    {.type = "FlexValues",
+     .inputs_min = 2,
+     .inputs_max = 2,
+     .outputs_max = 1,
+     .shape = tenure_shape_flex,
+     .flops = tenure_flops_flex,
+     .flags = TN_RULE_MATMUL_LIKE},
     {.type = "MaskedSoftmax",
      .inputs_min = 2,
      .inputs_max = 2,
@@ -424,6 +476,13 @@ static const tn_op_rule tenure_rules[] = {
      .shape = tenure_shape_matmul,
      .flops = tenure_flops_matmul,
      .inplace_of = tenure_inplace_summand},
+    {.type = "MoE",
+     .flags = TN_RULE_MATMUL_LIKE,
+     .inputs_min = 3,
+     .inputs_max = TN__EXPERTS_INPUTS,
+     .outputs_max = 1,
+     .shape = tn__shape_first,
+     .flops = tn__flops_experts},
     {.type = "Opaque",
      .flags = TN_RULE_UNFOLDED,
      .inputs_max = UINT32_MAX,

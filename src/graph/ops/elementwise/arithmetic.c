@@ -297,14 +297,22 @@ static bool arithmetic_is_exact(const tn_infer *infer) {
                    ? arithmetic_fold(infer, (arithmetic_pair){ints, floats})                       \
                    : arithmetic_compare(infer, relation);                                          \
     }
+/* As the kernels: NaN is larger and smaller than every number. */
+static double arithmetic_float_max(double a, double b) {
+    return isnan(a) || isnan(b) ? (double)NAN : fmax(a, b);
+}
+static double arithmetic_float_min(double a, double b) {
+    return isnan(a) || isnan(b) ? (double)NAN : fmin(a, b);
+}
+
 #define ARITHMETIC_FOLD(name, ints, floats)                                                        \
     static tn_status arithmetic_fold_##name(tn_infer *infer) {                                     \
         return arithmetic_fold(infer, (arithmetic_pair){ints, floats});                            \
     }
 ARITHMETIC_FOLD(Add, arithmetic_add, arithmetic_float_add)
 ARITHMETIC_FOLD(Sub, arithmetic_sub, arithmetic_float_sub)
-ARITHMETIC_FOLD(Max, arithmetic_max, fmax)
-ARITHMETIC_FOLD(Min, arithmetic_min, fmin)
+ARITHMETIC_FOLD(Max, arithmetic_max, arithmetic_float_max)
+ARITHMETIC_FOLD(Min, arithmetic_min, arithmetic_float_min)
 ARITHMETIC_FOLD(And, arithmetic_and, NULL)
 ARITHMETIC_FOLD(Or, arithmetic_or, NULL)
 ARITHMETIC_FOLD(Xor, arithmetic_xor, NULL)

@@ -121,14 +121,23 @@ static tn_status conv_shape_col2im(tn_infer *infer) {
     int64_t shape[TN_RANK_MAX], taps = 1;
     if (!tn__rank_known(x) || image == NULL || block == NULL || count + 2 > TN_RANK_MAX)
         return tn__set_dtype(infer, 0, x->dtype);
-    if (x->rank < 2)
-        return tn__infer_fail(infer, "its columns have rank %u, 2 or more are needed", x->rank);
+    if (x->rank != 3)
+        return tn__infer_fail(infer, "its columns have rank %u, 3 is needed", x->rank);
+    if (count == 0 || count != block_count)
+        return tn__infer_fail(infer, "an image of %u dimensions and blocks of %u", count,
+                              block_count);
     for (uint32_t i = 0; i < block_count; i++)
         if (block[i] < 1 || __builtin_mul_overflow(taps, block[i], &taps))
             return tn__infer_fail(infer, "the block shape is out of range");
+    if (x->shape[1] != TN_DIM_UNKNOWN && x->shape[1] % taps != 0)
+        return tn__infer_fail(infer, "%lld rows of columns for blocks of %lld elements",
+                              (long long)x->shape[1], (long long)taps);
     shape[0] = x->shape[0];
     shape[1] = x->shape[1] == TN_DIM_UNKNOWN ? TN_DIM_UNKNOWN : x->shape[1] / taps;
-    for (uint32_t i = 0; i < count; i++) shape[2 + i] = image[i];
+    for (uint32_t i = 0; i < count; i++) {
+        if (image[i] < 0) return tn__infer_fail(infer, "an extent of %lld", (long long)image[i]);
+        shape[2 + i] = image[i];
+    }
     return tn__set_output(infer, 0, x->dtype, count + 2, shape);
 }
 
@@ -138,7 +147,8 @@ static tn_status conv_shape_col2im(tn_infer *infer) {
 #define WINDOW(rule) .split = rule, .part_form = TN__FORM_WINDOW
 static const tn_op_rule conv_rules[] = {
     {.type = "Col2Im", .inputs_min = 3, .inputs_max = 3, .outputs_max = 1,
-     .shape = conv_shape_col2im, .flops_per = 1, .monotone = 2},
+     .shape = conv_shape_col2im, .flops_per = 1, .monotone = 2, .no_gradient = 2 | 4,
+     .gradient = tn__gradient_col2im},
     {CONV(Conv, 2, 3, conv_shape, conv_flops), WINDOW(tn__split_conv), .weights = 2 | 4, .flags = TN_RULE_CONV,
      .sums = tn__sums_conv, .gradient = tn__gradient_conv},
     {CONV(ConvInteger, 2, 4, conv_shape_integer, conv_flops), WINDOW(tn__split_conv_integer),

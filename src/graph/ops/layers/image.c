@@ -124,6 +124,8 @@ static tn_status image_shape_affine_grid(tn_infer *infer) {
     int64_t shape[TN_RANK_MAX];
     if (size == NULL || count < 3 || count > TN_RANK_MAX)
         return tn__set_dtype(infer, 0, theta->dtype);
+    for (uint32_t i = 0; i < count; i++)
+        if (size[i] < 0) return tn__infer_fail(infer, "an extent of %lld", (long long)size[i]);
     shape[0] = size[0];
     for (uint32_t i = 2; i < count; i++) shape[i - 1] = size[i];
     shape[count - 1] = count - 2;
@@ -151,12 +153,13 @@ static tn_status image_shape_crop(tn_infer *infer) {
 /* clang-format off */
 static const tn_op_rule image_rules[] = {
     {.type = "AffineGrid", .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
-     .shape = image_shape_affine_grid, .flops_per = 6, .monotone = 2},
+     .shape = image_shape_affine_grid, .flops_per = 6, .monotone = 2, .no_gradient = 2,
+     .gradient = tn__gradient_affine_grid},
     {.type = "CenterCropPad", .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
      .shape = image_shape_crop, .flops_per = 0, .monotone = 2,
      .gradient = tn__gradient_center_crop_pad},
     {.type = "GridSample", .inputs_min = 2, .inputs_max = 2, .outputs_max = 1,
-     .shape = image_shape_grid_sample, .flops_per = 8},
+     .shape = image_shape_grid_sample, .flops_per = 8, .gradient = tn__gradient_grid_sample},
     {.type = "Resize", .inputs_min = 1, .inputs_max = 4, .outputs_max = 1,
      .shape = image_shape_resize, .flops_per = 8, .monotone = 12, .no_gradient = 2 | 4 | 8,
      .split = tn__split_resize,     .gradient = tn__gradient_resize},

@@ -9,6 +9,7 @@
 
 #include "graph/gradients/gradients.h"
 #include "graph/rules/fold.h"
+#include "graph/rules/range.h"
 
 /* --- Constant --- */
 
@@ -131,27 +132,17 @@ static tn_status create_one_hot(tn_infer *infer) {
 
 /* --- Range --- */
 
-/* The number of elements of a Range: max(ceil((limit - start) / delta), 0), computed in the type of
- * the inputs; TN_DIM_UNKNOWN on overflow. */
-static int64_t create_range_extent(const tn_value *start, const tn_value *limit,
-                                   const tn_value *delta, tn_dtype dtype) {
-    if (start->floats && limit->floats && delta->floats) {
-        double span = tn__round(dtype, limit->floats[0] - start->floats[0]);
-        double extent = ceil(span / delta->floats[0]);
-        if (!(extent < 0x1p62)) return TN_DIM_UNKNOWN;
-        return extent > 0 ? (int64_t)extent : 0;
-    }
-    int64_t span, step;
-    if (!start->ints || !limit->ints || !delta->ints ||
-        __builtin_sub_overflow(limit->ints[0], start->ints[0], &span))
-        return TN_DIM_UNKNOWN;
-    step = delta->ints[0];
-    if (step < 0) {
-        if (span == INT64_MIN || step == INT64_MIN) return TN_DIM_UNKNOWN;
-        span = -span;
-        step = -step;
-    }
-    return span > 0 ? span / step + (span % step != 0) : 0;
+/* The number of elements of a Range; TN_DIM_UNKNOWN on overflow. */
+static int64_t create_range_extent(const tn_op *op, const tn_value *const values[3],
+                                   tn_dtype dtype) {
+    bool ints = values[0]->ints && values[1]->ints && values[2]->ints;
+    bool floats = values[0]->floats && values[1]->floats && values[2]->floats;
+    int64_t count = -1;
+    if (floats)
+        count = tn__range_floats(tn__range_in(op, dtype), values[0]->floats[0],
+                                 values[1]->floats[0], values[2]->floats[0]);
+    if (ints) count = tn__range_ints(values[0]->ints[0], values[1]->ints[0], values[2]->ints[0]);
+    return count < 0 ? TN_DIM_UNKNOWN : count;
 }
 
 static bool create_range_inputs(const tn_infer *infer, const tn_value *values[3]) {
@@ -171,7 +162,7 @@ static tn_status create_range(tn_infer *infer) {
         if (step == 0) return tn__infer_fail(infer, "the delta is 0");
         bool falls_with_limit =
             step < 0 && (tn__value_is_bound(infer, 0) || tn__value_is_bound(infer, 1));
-        if (!falls_with_limit) extent = create_range_extent(values[0], values[1], values[2], dtype);
+        if (!falls_with_limit) extent = create_range_extent(infer->op, values, dtype);
     }
     return tn__set_output(infer, 0, dtype, 1, &extent);
 }
@@ -192,9 +183,10 @@ static tn_status create_fold_range(tn_infer *infer) {
     double *floats = tn__scratch(infer, (size_t)count + 1, sizeof *floats);
     if (!floats) return tn__infer_no_memory(infer);
     if (values[0]->ints || values[2]->ints) return TN_OK;
+    tn_dtype in = tn__range_in(infer->op, dtype);
     for (uint32_t i = 0; i < count; i++)
-        floats[i] = tn__round(dtype, values[0]->floats[0] +
-                                         tn__round(dtype, (double)i * values[2]->floats[0]));
+        floats[i] =
+            tn__round(dtype, tn__range_at(in, values[0]->floats[0], values[2]->floats[0], i));
     return tn__set_value_floats(infer, 0, floats, count);
 }
 

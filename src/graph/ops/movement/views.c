@@ -157,6 +157,7 @@ static tn_status views_squeeze(tn_infer *infer) {
     if (!tn__list(infer, 1, "axes", &axes, &count) || !tn__rank_known(input))
         return tn__set_dtype(infer, 0, input->dtype);
     TN_TRY(views_axes(infer, axes, count, input->rank, &set));
+    if (count == 0) axes = NULL; /* as ONNX Runtime has it; the text would drop none */
     for (uint32_t i = 0; i < input->rank; i++) {
         int64_t extent = input->shape[i];
         if (!axes && extent == TN_DIM_UNKNOWN) return tn__set_dtype(infer, 0, input->dtype);

@@ -264,10 +264,13 @@ static tn_view train_view_scale_step(tn_infer *infer, uint32_t output) {
 /* Gradients that are operators of their own, because ONNX's operators would keep or
  * move more.
  *
+ *   AffineGridGrad(d grid) -> d theta                         shape, align_corners
  *   ClipGrad(d y, y, low, high) -> d x                        zero where y is a bound
+ *   Col2ImGrad(d y, block) -> d x                            shape, and those of Col2Im
  *   CumProdGrad(d y, x, axis) -> d x                          exclusive, reverse
  *   GatherGrad(d y, indices) -> d x                           shape, axis; first, whole: it is rows
  *                                                             from `first` on, of `whole`
+ *   GridSampleGrad(d y, x, grid) -> d x, d grid               those of GridSample
  *   LRNGrad(d y, x) -> d x                                    those of LRN
  *   LogSoftmaxGrad, SoftmaxGrad(d y, y) -> d x                axis; flat: all from it on is a row;
  *                                                             alpha: a factor of the gradient
@@ -283,6 +286,12 @@ static tn_view train_view_scale_step(tn_infer *infer, uint32_t output) {
 
 static tn_status train_parts_shape_like(tn_infer *infer) {
     return tn__set_like(infer, 0, tn__input(infer, 1));
+}
+
+static tn_status train_parts_shape_sample(tn_infer *infer) {
+    for (uint32_t k = 0; k < tn__output_count(infer); k++)
+        TN_TRY(tn__set_like(infer, k, tn__input(infer, 1 + k)));
+    return TN_OK;
 }
 
 static tn_status train_parts_shape_given(tn_infer *infer) {
@@ -322,6 +331,7 @@ static const tn_op_rule train_rules[] = {
      .flops_per = 1},
     {TRAIN(AdamStep, 6, 8, 3, train_shape_step), .view = train_view_step,
      .changes = 1 | 4 | 8, .flops_per = 12},
+    {PARTS(AffineGridGrad, 1, 1, 1, train_parts_shape_given), .flops = train_parts_flops_resize},
     {TRAIN(AveragePoolGrad, 1, 1, 1, train_shape_given), .flags = TN_RULE_IMAGES,
      .flops = train_flops_pool},
     {TRAIN(BatchNormApply, 5, 5, 1, train_shape_first), .inplace = 1, .flops_per = 2},
@@ -332,6 +342,7 @@ static const tn_op_rule train_rules[] = {
      .changes = 8 | 16, .inplace = 1, .flops_per = 6, .no_gradient = 8 | 16,
      .gradient = tn__gradient_batch_norm_train},
     {PARTS(ClipGrad, 2, 4, 1, train_parts_shape_like), .flops_per = 2, .inplace = 3},
+    {PARTS(Col2ImGrad, 2, 2, 1, train_parts_shape_given), .flops_per = 1},
     {TRAIN(ConvGradWeights, 2, 2, 1, train_shape_given), .flops = train_flops_conv},
     {TRAIN(CrossEntropy, 2, 2, 2, tn__shape_loss), .flops = train_flops_loss,
      .gradient = tn__gradient_cross_entropy},
@@ -341,6 +352,7 @@ static const tn_op_rule train_rules[] = {
     {TRAIN(DropoutTrain, 2, 5, 2, train_shape_dropout), .inplace = 1 | 16, .flops_per = 8,
      .gradient = tn__gradient_dropout_train},
     {PARTS(GatherGrad, 2, 2, 1, train_parts_shape_given), .flops = train_parts_flops_given},
+    {PARTS(GridSampleGrad, 3, 3, 2, train_parts_shape_sample), .flops = train_parts_flops_resize},
     {RECURRENT(GruGrad, 3)},
     {PARTS(LRNGrad, 2, 2, 1, train_parts_shape_like), .flops_per = 40, .inplace = 3},
     {TRAIN(LinearAttentionGrad, 3, 8, 6, train_shape_recurrent), .flops = train_flops_linear,

@@ -163,10 +163,7 @@ static tn_status onnx_call_bind(onnx_reader *reader, onnx_scope *body) {
     return tn__wire_close(&wire, reader->importer->error);
 }
 
-/* The prefix of names in the body: "outer/call/", or the caller's own prefix if that would become
- * too long. */
-static const char *onnx_call_prefix(onnx_reader *reader, const onnx_scope *caller,
-                                    const onnx_node *node) {
+const char *tn__onnx_prefix(onnx_reader *reader, const onnx_scope *caller, const onnx_node *node) {
     tn__span name = node->name.size ? node->name : node->output.size ? node->output : node->type;
     if (strlen(caller->prefix) + name.size > ONNX_PREFIX_MAX) return caller->prefix;
     const char *text = tn__onnx_text(reader, 0, caller->prefix, name);
@@ -184,7 +181,7 @@ tn_status tn__onnx_call_open(onnx_reader *reader, onnx_scope *caller, const onnx
                 "subgraphs and functions nest more than %u deep", ONNX_DEPTH_MAX);
     TN_TRY(onnx_charge(reader, ONNX_CALL_COST + function->message.size + node->message.size));
     onnx_call *call = tn__arena_alloc(&reader->arena, sizeof *call);
-    const char *prefix = onnx_call_prefix(reader, caller, node);
+    const char *prefix = tn__onnx_prefix(reader, caller, node);
     if (!call || !prefix) return tn__onnx_no_memory(reader);
     *call = (onnx_call){.function = function, .node = node->message, .caller = caller};
     TN_TRY(onnx_call_operands(reader, caller, node, call));

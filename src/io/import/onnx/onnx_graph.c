@@ -476,6 +476,67 @@ static tn_status onnx_set_io(onnx_reader *reader, const onnx_scope *scope) {
                                  reader->importer->error);
 }
 
+/* --- a graph that becomes part of the block around it --- */
+
+/* Finds the only name in a list of the graph: its inputs without a default value, or its outputs.
+ */
+static tn_status onnx_join_name(onnx_reader *reader, onnx_scope *scope, uint32_t list,
+                                tn__span *name) {
+    const char *what = list == ONNX_GRAPH_INPUT ? "input" : "output";
+    tn__wire wire = onnx_body(reader, scope);
+    tn__field field;
+    *name = (tn__span){0};
+    while (tn__wire_next(&wire, &field)) {
+        tn__span found;
+        if (field.number != list) continue;
+        TN_TRY(tn__onnx_value_info_name(reader, field.span, &found));
+        if (name->size || !found.size)
+            TN_FAIL(reader->importer->error, TN_E_INVALID,
+                    "a graph in an attribute of FlexAttention needs one named %s", what);
+        *name = found;
+    }
+    TN_TRY(tn__wire_close(&wire, reader->importer->error));
+    if (!name->size)
+        TN_FAIL(reader->importer->error, TN_E_INVALID,
+                "a graph in an attribute of FlexAttention has no %s", what);
+    return TN_OK;
+}
+
+/* Copies the graph's output to the tensor for it. */
+static tn_status onnx_join_result(onnx_reader *reader, onnx_scope *scope, tn_tensor_id result) {
+    tn__span name;
+    TN_TRY(onnx_join_name(reader, scope, ONNX_GRAPH_OUTPUT, &name));
+    const onnx_local *local = tn__onnx_resolve(scope, name);
+    if (!local || local->tensor == TN_NONE) {
+        tn_status status =
+            tn__fail(reader->importer->error, TN_E_INVALID,
+                     "no node computes this output, and no input or initializer has its name");
+        return tn__onnx_where(reader, status, "output", name);
+    }
+    tn_op_spec copy = {.type = "Identity",
+                       .block = scope->block,
+                       .inputs = &local->tensor,
+                       .input_count = 1,
+                       .outputs = &result,
+                       .output_count = 1};
+    return tn_graph_add_op(reader->importer->graph, &copy, NULL, reader->importer->error);
+}
+
+static tn_status onnx_read_joined(onnx_reader *reader, onnx_scope *scope,
+                                  const onnx_pending *pending) {
+    tn__span name;
+    onnx_local *local;
+    TN_TRY(tn__onnx_index_stated(reader, scope));
+    TN_TRY(onnx_join_name(reader, scope, ONNX_GRAPH_INPUT, &name));
+    TN_TRY(tn__onnx_local(reader, scope, name, &local));
+    local->origin = ONNX_BY_INPUT;
+    local->tensor = pending->given;
+    TN_TRY(onnx_read_initializers(reader, scope));
+    TN_TRY(tn__onnx_declare_nodes(reader, scope));
+    TN_TRY(onnx_walk(reader, scope));
+    return onnx_join_result(reader, scope, pending->result);
+}
+
 tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending) {
     onnx_scope *parent = pending->parent, *scope = NULL;
     onnx_scope from = {.parent = parent,
@@ -486,6 +547,11 @@ tn_status tn__onnx_read_block(onnx_reader *reader, const onnx_pending *pending) 
                        .depth = pending->depth,
                        .prefix = pending->prefix};
     TN_TRY(tn__onnx_scope_create(reader, &from, &scope));
+    if (pending->joins) {
+        TN_TRY(onnx_read_joined(reader, scope, pending));
+        tn__onnx_scope_drop(reader, scope);
+        return TN_OK;
+    }
     bool is_main = scope->block == 0;
     if (is_main) TN_TRY(onnx_bind_inputs(reader, scope->body));
     TN_TRY(tn__onnx_index_stated(reader, scope));

@@ -223,6 +223,38 @@ static tn_status onnx_attr_graph(onnx_reader *reader, const onnx_scope *scope, o
     return TN_OK;
 }
 
+/* Puts a graph into the queue that becomes part of the block around the node, and makes the tensors
+ * for its input and output. */
+static tn_status onnx_attr_join(onnx_reader *reader, const onnx_scope *scope, onnx_scope *sees,
+                                const onnx_node *node, tn__span message, const char *name) {
+    if (scope->depth == ONNX_DEPTH_MAX)
+        TN_FAIL(reader->importer->error, TN_E_INVALID,
+                "subgraphs and functions nest more than %u deep", ONNX_DEPTH_MAX);
+    if (!message.size) TN_FAIL(reader->importer->error, TN_E_INVALID, "the graph in it is empty");
+    if (reader->joined_count == ONNX_JOINED_MAX)
+        TN_FAIL(reader->importer->error, TN_E_INVALID, "the node has more than %u graphs",
+                ONNX_JOINED_MAX);
+    onnx_joined *joined = &reader->joined[reader->joined_count];
+    joined->attribute = name;
+    const char *prefix = tn__onnx_prefix(reader, scope, node);
+    if (!prefix || !tn__reserve(reader->importer->context, &reader->pending, &reader->pending_room,
+                                reader->pending_count + 1, sizeof *reader->pending))
+        return tn__onnx_no_memory(reader);
+    TN_TRY(tn__onnx_flex_tensor(reader, scope, node, "given", &joined->given));
+    TN_TRY(tn__onnx_flex_tensor(reader, scope, node, "result", &joined->result));
+    reader->joined_count++;
+    reader->pending[reader->pending_count++] = (onnx_pending){.graph = message,
+                                                              .parent = sees,
+                                                              .block = scope->block,
+                                                              .depth = scope->depth + 1,
+                                                              .prefix = prefix,
+                                                              .joins = true,
+                                                              .given = joined->given,
+                                                              .result = joined->result};
+    if (sees) sees->users++;
+    return TN_OK;
+}
+
 /* Adds the elements of a list of tensors or graphs, each as an attribute. */
 static tn_status onnx_attr_list(onnx_reader *reader, const onnx_scope *scope, onnx_scope *sees,
                                 const onnx_node *node, const onnx_attr *from, tn_attr attr,
@@ -278,6 +310,7 @@ static tn_status onnx_attr_convert(onnx_reader *reader, const onnx_scope *scope,
         break;
     }
     case ONNX_IS_GRAPH:
+        if (reader->joins) return onnx_attr_join(reader, scope, sees, node, from->g, attr.name);
         attr.type = TN_ATTR_BLOCK;
         TN_TRY(onnx_attr_graph(reader, scope, sees, from->g, &attr));
         break;
@@ -456,7 +489,10 @@ tn_status tn__onnx_add_op(onnx_reader *reader, onnx_scope *scope, const onnx_nod
     tn_op_spec spec = {.block = scope->block,
                        .input_count = node->input_count,
                        .output_count = node->output_count};
+    reader->joins = tn__onnx_flex_joins(node);
+    reader->joined_count = 0;
     tn_status status = onnx_attrs(reader, scope, node, &spec.attr_count);
+    reader->joins = false;
     if (status != TN_OK) return tn__onnx_node_where(reader, status, scope, node);
     TN_TRY(tn__onnx_operands(reader, scope, node));
     spec.version = tn__onnx_version(reader, scope, node->domain);
@@ -467,6 +503,7 @@ tn_status tn__onnx_add_op(onnx_reader *reader, onnx_scope *scope, const onnx_nod
     spec.inputs = reader->ids;
     spec.outputs = reader->ids + node->input_count;
     spec.attrs = reader->attrs;
+    if (reader->joined_count > 0) return tn__onnx_flex_add(reader, scope, node, &spec);
     TN_TRY(tn__onnx_join_pair(reader, &spec));
     return tn_graph_add_op(reader->importer->graph, &spec, NULL, reader->importer->error);
 }

@@ -8,6 +8,7 @@
  *                    inputs, under the options
  *   onnx_node.c      NodeProto and AttributeProto: operands by name, attributes
  *   onnx_function.c  FunctionProto: calls are inlined
+ *   onnx_flex.c      FlexAttention with graphs becomes the operators that its text names
  *   onnx_tensor.c    TensorProto: size, check of the payload, small tensor data; ValueInfoProto:
  *                    element type and stated shape
  *   onnx_data.c      tensor data, when it is requested
@@ -164,7 +165,18 @@ typedef struct onnx_pending {
     tn_block_id block;
     uint32_t depth;
     const char *prefix;
+    /* true: the graph, which has one input and one output, becomes part of the block around it;
+     * `given` and `result` are the tensors for them */
+    bool joins;
+    tn_tensor_id given, result;
 } onnx_pending;
+
+/* A graph in an attribute that becomes part of the block around it. */
+typedef struct onnx_joined {
+    const char *attribute;
+    tn_tensor_id given, result;
+} onnx_joined;
+#define ONNX_JOINED_MAX 2u
 
 typedef struct onnx_opset {
     tn__span domain;
@@ -194,6 +206,10 @@ typedef struct onnx_reader {
     onnx_scope *scopes;
     onnx_pending *pending;
     size_t pending_room, pending_count;
+    /* while the attributes of a node are read whose graphs join the block: the graphs found */
+    bool joins;
+    uint32_t joined_count;
+    onnx_joined joined[ONNX_JOINED_MAX];
     /* bytes of functions that may still be read repeatedly; see onnx_function.c */
     uint64_t expansion;
     /* true: an --input-shape contradicts the file, so other shapes that the file states are
@@ -305,7 +321,21 @@ tn_status tn__onnx_node_where(const onnx_reader *reader, tn_status status, const
 tn_status tn__onnx_operands(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node);
 tn_status tn__onnx_add_op(onnx_reader *reader, onnx_scope *scope, const onnx_node *node);
 
+/* onnx_flex.c */
+/* Whether the graphs in the attributes of a node become part of the block around it. */
+bool tn__onnx_flex_joins(const onnx_node *node);
+/* Adds a tensor of unknown type and shape with the name "<prefix><node>/<what>". */
+tn_status tn__onnx_flex_tensor(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node,
+                               const char *what, tn_tensor_id *id);
+/* Adds the operators of a FlexAttention whose graphs are in reader->joined. `spec` has the operands
+ * and the other attributes of the node. */
+tn_status tn__onnx_flex_add(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node,
+                            const tn_op_spec *spec);
+
 /* onnx_function.c */
+/* The prefix of names in a body that is inlined for a node: "outer/node/", or the scope's own
+ * prefix if that would become too long. NULL: memory ran out. */
+const char *tn__onnx_prefix(onnx_reader *reader, const onnx_scope *scope, const onnx_node *node);
 tn_status tn__onnx_function_add(onnx_reader *reader, tn__span message);
 const onnx_function *tn__onnx_function_find(onnx_reader *reader, const onnx_node *node);
 /* Opens a scope for the body of a called function; tn__onnx_call_close connects its results. */

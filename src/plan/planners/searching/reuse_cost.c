@@ -3,13 +3,14 @@
  *
  * The method is ruin and recreate: a move removes a small set of buffers, mostly neighbours of a
  * buffer that pays, and places them again one by one, each at the start of least added cost. The
- * cost of a buffer as a function of its start is a step function: each placed neighbour adds its
- * cost (or forbids the start) within one interval. So one sweep over the sorted ends of these
- * intervals gives the cost of every start. The ends stay sorted from one sweep to the next, because
- * few buffers move in between. Candidates are the starts at which the buffer touches a neighbour or
- * an end of the memory. A move that raises the cost is undone unless annealing allows the rise; the
- * temperature falls with the work or time that is used. The search begins with the best plan of the
- * greedy planners, so the result is never worse than theirs.
+ * cost of a buffer as a function of its start is a step function: each placed neighbour forbids the
+ * starts within one interval, or adds its cost there. The gaps between forbidden intervals are found
+ * first, because a full memory has few of them, so that only few of the other neighbours matter. The
+ * forbidden intervals stay almost sorted from one call to the next. Candidates are the starts at
+ * which the buffer touches a neighbour or an end of the memory. A move that raises the cost is
+ * undone unless annealing allows the rise; the temperature falls with the work or time that is used.
+ * The search begins with the best plan of the greedy planners, so the result is never worse than
+ * theirs.
  *
  * Small problems are searched completely. In some optimal placement, every buffer starts at 0, at
  * the end of a reserved range, or at the end of a neighbour, each rounded up to its alignment,
@@ -25,8 +26,8 @@
  * with separations and reserved ranges. A set of buffers of which no two may share bytes, and which
  * is larger than the memory, proves that they do not fit.
  *
- * Cost: O(d) and the moved ends for each placement of a buffer with d neighbours; O(n^2) for the
- * lists of neighbours.
+ * Cost: O(d + m log m) for each placement of a buffer with d neighbours, of which m moved since the
+ * last one or can be paid; O(n^2) for the lists of neighbours.
  * Source: Shaw 1998, Schrimpf et al. 2000 (ruin and recreate). The problem, dynamic storage
  * allocation with reuse penalties, is that of dsa-solver 2026 (its documents, not its code).
  */
@@ -51,10 +52,15 @@
 #define REUSE_NODES_EXACT ((uint64_t)1 << 28)
 /* number of placements that annealing makes before the complete search */
 #define REUSE_FIRST 20000u
+/* temperature at the begin, in average costs of a pair; it falls to 0.04 */
+#define REUSE_HOT 8.0
 #define REUSE_RUIN 25u    /* limit of buffers that one move removes */
 #define REUSE_SETS 20000u /* limit of sets of buffers that the bound tries */
+#define REUSE_SORT 32u    /* limit of items up to which insertion sorts faster than qsort */
 #define REUSE_STARTS 512u /* number of random orders that are tried to meet the capacity */
 #define REUSE_HARD UINT64_MAX
+/* stands for the offset of a buffer that is not placed: all its intervals end below 0 */
+#define REUSE_AWAY (-2 * REUSE_HEIGHT)
 
 /* A pair of neighbours, in the list of the first: with buffer `other` at offset o, the first buffer
  * pays `cost` if it starts between o - below and o + above. */
@@ -64,23 +70,30 @@ typedef struct reuse_edge {
     uint64_t cost; /* cost of sharing bytes with `other`; REUSE_HARD: sharing is forbidden */
 } reuse_edge;
 
-/* One end of the interval of starts in which a buffer pays for a neighbour: from start `at` on, its
- * cost is higher (or lower) by `cost`. */
-typedef struct reuse_end {
-    int64_t at;
-    /* `at` minus the offset of buffer `other`, so that `at` can be updated when `other` moves */
-    int64_t beyond;
-    uint64_t cost;
+/* A buffer may not start between o - below and o + above, if buffer `other` is at offset o. */
+typedef struct reuse_block {
+    int64_t below, above;
     uint32_t other;
-} reuse_end;
+} reuse_block;
 
-/* One end of an interval of starts in which a buffer pays for a placed neighbour, as the sweep over
- * starts reads them in ascending order. The last item of a list is at INT64_MAX and is never
- * reached. */
-typedef struct reuse_step {
+/* An item of a list that is sorted by `at`: a block with the highest start below it, or the change
+ * of a buffer's cost from start `at` on. */
+typedef struct reuse_item {
     int64_t at;
+    union {
+        reuse_block block;
+        int64_t change;
+    } as;
+} reuse_item;
+
+/* A range of starts, from `first` to `last`, that are allowed and cost the same. */
+typedef struct reuse_range {
+    int64_t first, last;
     uint64_t cost;
-} reuse_step;
+    /* at `first`, the buffer touches a neighbour below it or the begin of the memory; at `last`, a
+     * neighbour above it or the end */
+    bool touches_below, touches_above;
+} reuse_range;
 
 typedef struct reuse {
     tn_run *run;
@@ -88,19 +101,24 @@ typedef struct reuse {
     uint32_t count, free_count;
     uint32_t *free; /* [free_count], buffers that are not pinned */
     size_t *begin;  /* [count + 1], index in `edges` of each buffer's first edge */
+    /* [count], index in `edges` of each buffer's first edge with a cost; forbidding edges are before
+     * it */
+    size_t *costly;
     reuse_edge *edges;
     /* usable: bytes of the memory outside of reserved ranges; capacity: all bytes of the memory */
     int64_t capacity, usable;
     /* [count + 1], offset of each buffer; the last one stands for the reserved ranges and is 0 */
     int64_t *offset;
-    /* [count + 1], whether the buffer is placed now; the last one stands for the reserved ranges */
-    bool *placed;
-    /* [count + 1], index in `from` and `until` of each buffer's first interval */
-    size_t *end_begin;
-    /* [interval], begins (from) and ends (until) of the intervals of starts in which a buffer pays
-     * for a neighbour or touches a reserved range */
-    reuse_end *from, *until;
-    reuse_step *rises, *falls;
+    /* [count + 1], offset of each buffer that is placed now, else REUSE_AWAY */
+    int64_t *placed_at;
+    size_t *block_begin; /* [count + 1], index in `blocks` of each buffer's first block */
+    /* forbidden edges and reserved ranges of each buffer, almost in the order of their lowest
+     * forbidden starts */
+    reuse_block *blocks;
+    /* scratch memory for the step function of one buffer */
+    reuse_item *items;
+    const reuse_edge **paying;
+    reuse_range *gaps, *ranges;
     uint64_t *keep; /* [count], scratch memory for tn__run_keep_offsets */
     uint32_t shift; /* costs are in units of 2^shift, so that their sum fits in 64 bits */
     double unit; /* average cost of a pair of neighbours, the scale of random changes of the cost */
@@ -124,6 +142,26 @@ static bool reuse_is_hard(const reuse *state, uint32_t a, uint32_t b, uint32_t p
                                state->bodies[b].piece_first + piece_b);
 }
 
+static bool reuse_is_placed(const reuse *state, uint32_t id) {
+    return state->placed_at[id] != REUSE_AWAY;
+}
+
+static void reuse_place(reuse *state, uint32_t id, int64_t offset) {
+    state->offset[id] = offset;
+    state->placed_at[id] = offset;
+}
+
+/* Takes a buffer out; its former offset stays in state->offset. */
+static void reuse_remove(reuse *state, uint32_t id) { state->placed_at[id] = REUSE_AWAY; }
+
+/* Leaves only the pinned buffers placed. */
+static void reuse_clear(reuse *state) {
+    for (uint32_t i = 0; i < state->count; i++) {
+        reuse_remove(state, i);
+        if (tn__run_pinned(state->run, i)) reuse_place(state, i, state->offset[i]);
+    }
+}
+
 /* Adds an edge to the list `edges`; if `fills` is false, the edge is only counted in *at. */
 static void reuse_add(reuse *state, size_t *at, bool fills, reuse_edge edge) {
     if (fills) state->edges[*at] = edge;
@@ -138,7 +176,7 @@ static void reuse_list(reuse *state, uint32_t id, bool fills, size_t *at) {
     const tn__prepared_bank *p = state->run->prepared;
     for (uint32_t other = 0; other < state->count && body->size > 0; other++) {
         const tn_run_body *theirs = &state->bodies[other];
-        if (other == id ||
+        if (other == id || tn__prepared_excluded(p, id, other) ||
             (p->begins == NULL && (theirs->last <= body->first || body->last <= theirs->first)))
             continue;
         for (uint32_t a = 0; a < body->piece_count; a++) {
@@ -183,45 +221,42 @@ static void reuse_scale(reuse *state) {
     if (state->unit < 1) state->unit = 1;
 }
 
-static void reuse_add_end(reuse *state, size_t *at, const reuse_edge *edge) {
-    state->from[*at] =
-        (reuse_end){.beyond = 1 - edge->below, .cost = edge->cost, .other = edge->other};
-    state->until[*at] =
-        (reuse_end){.beyond = edge->above, .cost = edge->cost, .other = edge->other};
-    ++*at;
-}
-
-/* Lists the ends of the intervals of all edges. A reserved range is an edge to an imaginary buffer
- * at 0 that is always placed. */
-static tn_status reuse_ends(reuse *state, size_t edges, size_t most, bool *possible) {
+/* Lists the blocks of all buffers. A reserved range is the block of an imaginary buffer at 0 that is
+ * always placed. `most` is the largest number of edges of a buffer. */
+static tn_status reuse_list_blocks(reuse *state, size_t most, bool *possible) {
     const tn__prepared_bank *p = state->run->prepared;
     uint32_t ranges = 0;
-    size_t at = 0;
+    size_t at = 0, total = 0;
     while (ranges < p->reserved_count && p->reserved[ranges].first < (uint64_t)state->capacity)
         ranges++;
-    *possible = ranges <= (REUSE_EDGES - edges) / ((size_t)state->count + 1);
+    for (uint32_t i = 0; i < state->count; i++) total += state->costly[i] - state->begin[i];
+    *possible = ranges <= (REUSE_EDGES - total) / ((size_t)state->count + 1);
     if (!*possible) return TN_OK;
-    size_t total = edges + (size_t)ranges * state->count;
-    state->end_begin = tn__run_scratch(state->run, (size_t)state->count + 1, sizeof(size_t));
-    state->from = tn__run_scratch(state->run, total, sizeof *state->from);
-    state->until = tn__run_scratch(state->run, total, sizeof *state->until);
-    state->rises = tn__run_scratch(state->run, most + ranges + 1, sizeof *state->rises);
-    state->falls = tn__run_scratch(state->run, most + ranges + 1, sizeof *state->falls);
-    if (!state->end_begin || !state->from || !state->until || !state->rises || !state->falls)
+    total += (size_t)ranges * state->count;
+    most += ranges + 1;
+    state->block_begin = tn__run_scratch(state->run, (size_t)state->count + 1, sizeof(size_t));
+    state->blocks = tn__run_scratch(state->run, total, sizeof *state->blocks);
+    state->items = tn__run_scratch(state->run, 2 * most, sizeof *state->items);
+    state->paying = tn__run_scratch(state->run, most, sizeof *state->paying);
+    state->gaps = tn__run_scratch(state->run, most, sizeof *state->gaps);
+    /* a gap is one range, and each edge with a cost adds at most two */
+    state->ranges = tn__run_scratch(state->run, 2 * most, sizeof *state->ranges);
+    if (!state->block_begin || !state->blocks || !state->items || !state->paying || !state->gaps ||
+        !state->ranges)
         return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < state->count; i++) {
-        for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++)
-            reuse_add_end(state, &at, &state->edges[k]);
+        for (size_t k = state->begin[i]; k < state->costly[i]; k++) {
+            const reuse_edge *edge = &state->edges[k];
+            state->blocks[at++] = (reuse_block){edge->below, edge->above, edge->other};
+        }
         for (uint32_t k = 0; k < ranges; k++) {
             uint64_t last = p->reserved[k].last, end = (uint64_t)state->capacity;
-            reuse_edge edge = {.other = state->count,
-                               .below =
-                                   (int64_t)state->bodies[i].size - (int64_t)p->reserved[k].first,
-                               .above = (int64_t)(last < end ? last : end),
-                               .cost = REUSE_HARD};
-            reuse_add_end(state, &at, &edge);
+            state->blocks[at++] = (reuse_block){
+                .other = state->count,
+                .below = (int64_t)state->bodies[i].size - (int64_t)p->reserved[k].first,
+                .above = (int64_t)(last < end ? last : end)};
         }
-        state->end_begin[i + 1] = at;
+        state->block_begin[i + 1] = at;
     }
     return TN_OK;
 }
@@ -234,7 +269,8 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
     if (!*possible) return TN_OK;
     reuse_scale(state);
     state->begin = tn__run_scratch(state->run, (size_t)state->count + 1, sizeof *state->begin);
-    if (state->begin == NULL) return TN_E_NO_MEMORY;
+    state->costly = tn__run_scratch(state->run, state->count, sizeof *state->costly);
+    if (!state->begin || !state->costly) return TN_E_NO_MEMORY;
     for (uint32_t i = 0; i < state->count; i++) {
         size_t before = total;
         reuse_list(state, i, false, &total);
@@ -250,14 +286,16 @@ static tn_status reuse_neighbours(reuse *state, bool *possible) {
     for (uint32_t i = 0, at = 0; i < state->count; i++) {
         size_t fill = state->begin[i];
         reuse_list(state, i, true, &fill);
+        state->costly[i] = fill;
         for (; at < fill; at++) {
             const reuse_edge *edge = &state->edges[at];
             bool whole = edge->below == (int64_t)state->bodies[i].size &&
                          edge->above == (int64_t)state->bodies[edge->other].size;
             state->plain = state->plain && whole;
+            if (edge->cost != REUSE_HARD && at < state->costly[i]) state->costly[i] = at;
         }
     }
-    return reuse_ends(state, total, most, possible);
+    return reuse_list_blocks(state, most, possible);
 }
 
 /* Sets up the search. *possible becomes false if a buffer is larger than the capacity, or if a
@@ -275,11 +313,10 @@ static tn_status reuse_init(reuse *state, bool *possible) {
     }
     state->usable = state->capacity - (int64_t)taken;
     state->offset = tn__run_scratch(run, (size_t)n + 1, sizeof *state->offset);
-    state->placed = tn__run_scratch(run, (size_t)n + 1, sizeof *state->placed);
+    state->placed_at = tn__run_scratch(run, (size_t)n + 1, sizeof *state->placed_at);
     state->keep = tn__run_scratch(run, n, sizeof *state->keep);
     state->free = tn__run_scratch(run, n, sizeof *state->free);
-    if (!state->offset || !state->placed || !state->keep || !state->free) return TN_E_NO_MEMORY;
-    state->placed[n] = true;
+    if (!state->offset || !state->placed_at || !state->keep || !state->free) return TN_E_NO_MEMORY;
     *possible = true;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t end = tn__run_pinned(run, i) ? p->pins[i] : 0;
@@ -287,73 +324,145 @@ static tn_status reuse_init(reuse *state, bool *possible) {
         *possible = *possible && end <= (uint64_t)state->capacity;
         if (tn__run_pinned(run, i)) {
             state->offset[i] = (int64_t)p->pins[i];
-            state->placed[i] = true;
         } else if (state->bodies[i].size > 0) {
             state->free[state->free_count++] = i;
         }
     }
+    reuse_clear(state);
     return TN_OK;
 }
 
 /* --- the step function of a buffer --- */
 
-/* Sorts the begins (or the ends) of a buffer's intervals, and lists those of placed neighbours.
- * They stay in this order for the next call; few buffers move in between, so they are almost
- * sorted. */
-static void reuse_sort(const reuse *state, reuse_end *ends, size_t count, reuse_step *steps) {
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        reuse_end moved = ends[i];
+static int reuse_item_order(const void *a, const void *b) {
+    const reuse_item *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Sorts items by `at`. The order of items with equal `at` does not matter to any caller. */
+static void reuse_sort(reuse_item *items, size_t count) {
+    if (count > REUSE_SORT) {
+        qsort(items, count, sizeof *items, reuse_item_order);
+        return;
+    }
+    for (size_t i = 1; i < count; i++) {
+        reuse_item item = items[i];
         size_t at = i;
-        moved.at = state->offset[moved.other] + moved.beyond;
-        for (; at > 0 && ends[at - 1].at > moved.at; at--) ends[at] = ends[at - 1];
-        ends[at] = moved;
+        for (; at > 0 && items[at - 1].at > item.at; at--) items[at] = items[at - 1];
+        items[at] = item;
     }
+}
+
+/* The highest start at which a buffer is below a block. */
+static int64_t reuse_until(const reuse *state, const reuse_block *block) {
+    return state->offset[block->other] - block->below;
+}
+
+/* Sorts the blocks of a buffer, of which few are out of order. Those are taken out, sorted, and
+ * merged with the others. */
+static void reuse_sort_blocks(reuse *state, reuse_block *blocks, size_t count) {
+    reuse_item *items = state->items;
+    size_t kept = 0, taken = 0;
+    int64_t last = INT64_MIN; /* the highest start below the last block that is kept */
     for (size_t i = 0; i < count; i++) {
-        steps[used] = (reuse_step){ends[i].at, ends[i].cost};
-        used += state->placed[ends[i].other];
+        reuse_block block = blocks[i];
+        int64_t until = reuse_until(state, &block);
+        if (until >= last) {
+            blocks[kept++] = block;
+            last = until;
+        } else if (kept < 2 || reuse_until(state, &blocks[kept - 2]) <= until) {
+            /* the last block that was kept is out of order, rather than this one */
+            items[taken++] = (reuse_item){.at = last, .as.block = blocks[kept - 1]};
+            blocks[kept - 1] = block;
+            last = until;
+        } else {
+            items[taken++] = (reuse_item){.at = until, .as.block = block};
+        }
     }
-    steps[used].at = INT64_MAX;
-}
-
-/* State of a sweep over the starts of one buffer, in ascending order. */
-typedef struct reuse_sweep {
-    const reuse_step *rise, *fall;
-    /* at the present start: sum of the costs that the buffer pays, and number of neighbours that
-     * forbid this start */
-    uint64_t cost, hard;
-} reuse_sweep;
-
-static reuse_sweep reuse_begin(reuse *state, uint32_t id) {
-    size_t first = state->end_begin[id], count = state->end_begin[id + 1] - first;
-    reuse_sort(state, state->from + first, count, state->rises);
-    reuse_sort(state, state->until + first, count, state->falls);
-    return (reuse_sweep){.rise = state->rises, .fall = state->falls};
-}
-
-/* Moves the sweep to `start`; returns whether it passed the end of a neighbour's interval, where
- * the buffer touches that neighbour from above. */
-static bool reuse_advance(reuse_sweep *sweep, int64_t start) {
-    bool ended = sweep->fall->at <= start;
-    for (; sweep->rise->at <= start; sweep->rise++) {
-        if (sweep->rise->cost == REUSE_HARD)
-            sweep->hard++;
+    reuse_sort(items, taken);
+    while (taken > 0) {
+        size_t to = kept + taken - 1;
+        if (kept > 0 && reuse_until(state, &blocks[kept - 1]) > items[taken - 1].at)
+            blocks[to] = blocks[--kept];
         else
-            sweep->cost += sweep->rise->cost;
+            blocks[to] = items[--taken].as.block;
     }
-    for (; sweep->fall->at <= start; sweep->fall++) {
-        if (sweep->fall->cost == REUSE_HARD)
-            sweep->hard--;
-        else
-            sweep->cost -= sweep->fall->cost;
-    }
-    return ended;
 }
 
-/* The next start at which the cost may change; at most `end`. */
-static int64_t reuse_next(const reuse_sweep *sweep, int64_t end) {
-    int64_t rise = sweep->rise->at, fall = sweep->fall->at, next = rise < fall ? rise : fall;
-    return next < end ? next : end;
+/* Lists the gaps between the blocks of a buffer: the ranges of starts, from `least` to `most`, that
+ * no block forbids. Returns false if the blocks are not sorted. */
+static bool reuse_scan(reuse *state, uint32_t id, int64_t least, int64_t most, size_t *gaps) {
+    const reuse_block *block = state->blocks + state->block_begin[id];
+    const reuse_block *end = state->blocks + state->block_begin[id + 1];
+    /* reach: the lowest start that no block before this one forbids */
+    int64_t reach = least, before = INT64_MIN;
+    for (*gaps = 0; block < end; block++) {
+        int64_t until = reuse_until(state, block);
+        int64_t from = state->placed_at[block->other] + block->above;
+        if (until < before) return false;
+        before = until;
+        if (until >= reach && reach <= most && reuse_is_placed(state, block->other))
+            state->gaps[(*gaps)++] =
+                (reuse_range){.first = reach, .last = until < most ? until : most};
+        if (from > reach) reach = from;
+    }
+    if (reach <= most) state->gaps[(*gaps)++] = (reuse_range){.first = reach, .last = most};
+    return true;
+}
+
+/* Divides a gap into ranges of equal cost, and adds them to the list. paying: number of edges in
+ * `paying`, which are those that may cost something in this gap. */
+static void reuse_divide(reuse *state, const reuse_range *gap, size_t paying, size_t *ranges) {
+    reuse_item *steps = state->items;
+    size_t count = 0;
+    reuse_range range = {.first = gap->first, .touches_below = true};
+    for (size_t i = 0; i < paying; i++) {
+        const reuse_edge *edge = state->paying[i];
+        int64_t rise = state->offset[edge->other] - edge->below + 1;
+        int64_t fall = state->offset[edge->other] + edge->above;
+        if (rise > gap->last || fall <= gap->first) continue;
+        if (rise <= gap->first)
+            range.cost += edge->cost;
+        else
+            steps[count++] = (reuse_item){.at = rise, .as.change = (int64_t)edge->cost};
+        if (fall <= gap->last)
+            steps[count++] = (reuse_item){.at = fall, .as.change = -(int64_t)edge->cost};
+    }
+    reuse_sort(steps, count);
+    for (size_t i = 0; i < count;) {
+        reuse_range next = {.first = steps[i].at, .cost = range.cost};
+        range.last = next.first - 1;
+        for (; i < count && steps[i].at == next.first; i++) {
+            next.cost += (uint64_t)steps[i].as.change;
+            range.touches_above |= steps[i].as.change > 0;
+            next.touches_below |= steps[i].as.change < 0;
+        }
+        state->ranges[(*ranges)++] = range;
+        range = next;
+    }
+    range.last = gap->last;
+    range.touches_above = true;
+    state->ranges[(*ranges)++] = range;
+}
+
+/* Lists the ranges of allowed starts of a buffer that is not placed, from `least` to `most`, in
+ * ascending order, with their costs. Returns their number. */
+static size_t reuse_ranges(reuse *state, uint32_t id, int64_t least, int64_t most) {
+    size_t gaps, paying = 0, ranges = 0, first = state->block_begin[id];
+    if (!reuse_scan(state, id, least, most, &gaps)) {
+        reuse_sort_blocks(state, state->blocks + first, state->block_begin[id + 1] - first);
+        reuse_scan(state, id, least, most, &gaps);
+    }
+    if (gaps == 0) return 0;
+    int64_t low = state->gaps[0].first, high = state->gaps[gaps - 1].last;
+    for (size_t i = state->costly[id]; i < state->begin[id + 1]; i++) {
+        const reuse_edge *edge = &state->edges[i];
+        int64_t offset = state->placed_at[edge->other];
+        state->paying[paying] = edge;
+        paying += offset - edge->below < high && offset + edge->above > low;
+    }
+    for (size_t i = 0; i < gaps; i++) reuse_divide(state, &state->gaps[i], paying, &ranges);
+    return ranges;
 }
 
 /* Returns the highest aligned start at which a buffer ends within the capacity; negative if the
@@ -394,27 +503,18 @@ static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
     int64_t most = reuse_most(state, id), mask = (int64_t)state->bodies[id].alignment - 1;
     choice->found = false;
     if (most < 0) return;
-    reuse_sweep sweep = reuse_begin(state, id);
-    /* true if the lowest aligned start at or above `from` touches a neighbour below, or the begin
-     * of the memory */
-    bool top = true;
-    for (int64_t from = 0, to; from <= most; from = to) {
-        top |= reuse_advance(&sweep, from);
-        to = reuse_next(&sweep, most + 1); /* the cost is equal for all starts in [from, to) */
-        if (sweep.hard > 0 || sweep.cost > choice->allowed) {
-            int64_t low = (from + mask) & ~mask;
-            top &= low >= to;
-            continue;
-        }
-        int64_t low = (from + mask) & ~mask, high = (to - 1) & ~mask;
-        if (top && low < to) {
-            reuse_consider(state, choice, low, sweep.cost);
-            top = false;
-        }
-        /* true if the buffer at the highest start of this range touches a neighbour above, or the
-         * end of the memory */
-        bool begins = to > most || sweep.rise->at == to;
-        if (begins && high > low && high >= from) reuse_consider(state, choice, high, sweep.cost);
+    size_t count = reuse_ranges(state, id, 0, most);
+    /* true if the buffer touches a neighbour below it at the begin of an earlier range, in which no
+     * start is aligned */
+    bool touches = false;
+    for (size_t i = 0; i < count; i++) {
+        const reuse_range *range = &state->ranges[i];
+        int64_t low = (range->first + mask) & ~mask, high = range->last & ~mask;
+        touches |= range->touches_below;
+        if (low > range->last) continue;
+        if (touches) reuse_consider(state, choice, low, range->cost);
+        touches = false;
+        if (range->touches_above && high > low) reuse_consider(state, choice, high, range->cost);
     }
 }
 
@@ -422,11 +522,11 @@ static void reuse_choose(reuse *state, uint32_t id, reuse_choice *choice) {
 static uint64_t reuse_paid(const reuse *state, uint32_t id) {
     uint64_t sum = 0;
     int64_t start = state->offset[id];
-    for (size_t i = state->begin[id]; i < state->begin[id + 1]; i++) {
+    for (size_t i = state->costly[id]; i < state->begin[id + 1]; i++) {
         const reuse_edge *edge = &state->edges[i];
-        int64_t offset = state->offset[edge->other];
-        if (edge->cost == REUSE_HARD || !state->placed[edge->other]) continue;
-        if (start > offset - edge->below && start < offset + edge->above) sum += edge->cost;
+        int64_t offset = state->placed_at[edge->other];
+        bool shares = start > offset - edge->below && start < offset + edge->above;
+        sum += shares ? edge->cost : 0;
     }
     return sum;
 }
@@ -438,31 +538,31 @@ static void reuse_keep(reuse *state) {
     tn__run_keep_offsets(state->run, state->keep);
 }
 
+/* The cost that pinned buffers pay among each other, which is part of every placement. Leaves only
+ * the pinned buffers placed. */
+static uint64_t reuse_pinned_cost(reuse *state) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < state->count; i++) reuse_remove(state, i);
+    for (uint32_t i = 0; i < state->count; i++) {
+        if (!tn__run_pinned(state->run, i)) continue;
+        sum += reuse_paid(state, i);
+        reuse_place(state, i, state->offset[i]);
+    }
+    return sum;
+}
+
 /* Makes the best plan that the run has kept the present placement; returns false if that plan
  * exceeds the capacity. */
 static bool reuse_take_best(reuse *state) {
     if (tn__run_best(state->run) > (uint64_t)state->capacity) return false;
     const uint64_t *best = tn__run_best_offsets(state->run);
-    state->cost = 0;
-    for (uint32_t i = 0; i < state->count; i++) state->placed[i] = tn__run_pinned(state->run, i);
+    state->cost = reuse_pinned_cost(state);
     for (uint32_t k = 0; k < state->free_count; k++) {
         uint32_t id = state->free[k];
         state->offset[id] = (int64_t)best[id];
         state->cost += reuse_paid(state, id);
-        state->placed[id] = true;
+        reuse_place(state, id, state->offset[id]);
     }
-    for (uint32_t i = 0; i < state->count; i++) /* costs between pinned buffers count as well */
-        if (tn__run_pinned(state->run, i)) {
-            for (size_t k = state->begin[i]; k < state->begin[i + 1]; k++) {
-                const reuse_edge *edge = &state->edges[k];
-                int64_t offset = state->offset[edge->other], start = state->offset[i];
-                if (edge->cost == REUSE_HARD || edge->other < i ||
-                    !tn__run_pinned(state->run, edge->other))
-                    continue;
-                if (start > offset - edge->below && start < offset + edge->above)
-                    state->cost += edge->cost;
-            }
-        }
     state->value = tn__run_best_cost(state->run);
     return true;
 }
@@ -494,12 +594,38 @@ static uint32_t reuse_below(reuse *state, uint32_t bound) {
     return (uint32_t)tn__random_below(&state->random, bound);
 }
 
-/* Whether a neighbour shares bytes with the buffer or lies near it in memory, so that moving both
- * in one move may help. */
-static bool reuse_is_close(const reuse *state, uint32_t id, const reuse_edge *edge) {
+/* Returns the bytes between a buffer and a neighbour; 0 if they touch or share bytes. */
+static int64_t reuse_distance(const reuse *state, uint32_t id, const reuse_edge *edge) {
     int64_t start = state->offset[id], offset = state->offset[edge->other];
-    int64_t near = state->capacity / 8;
-    return start > offset - edge->below - near && start < offset + edge->above + near;
+    int64_t above = start - offset - edge->above, below = offset - edge->below - start;
+    int64_t distance = above > below ? above : below;
+    return distance > 0 ? distance : 0;
+}
+
+static bool reuse_may_move(const reuse *state, uint32_t id, const uint32_t *chosen,
+                           uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (chosen[i] == id) return false;
+    return !tn__run_pinned(state->run, id) && state->bodies[id].size > 0;
+}
+
+/* Chooses a buffer that is removed together with `member`: the nearest in memory of `among` random
+ * neighbours, because moving both in one move may help. Returns UINT32_MAX if none may be moved. */
+static uint32_t reuse_companion(reuse *state, uint32_t member, uint32_t among,
+                                const uint32_t *chosen, uint32_t count) {
+    size_t first = state->begin[member];
+    uint32_t degree = (uint32_t)(state->begin[member + 1] - first), best = UINT32_MAX;
+    int64_t least = INT64_MAX;
+    for (uint32_t i = 0; i < among && degree > 0; i++) {
+        const reuse_edge *edge = &state->edges[first + reuse_below(state, degree)];
+        int64_t distance = reuse_distance(state, member, edge);
+        if (distance >= least || !reuse_may_move(state, edge->other, chosen, count)) continue;
+        least = distance;
+        best = edge->other;
+    }
+    /* a single neighbour is mostly passed over if it is far away */
+    return among == 1 && least > state->capacity / 8 && reuse_below(state, 3) > 0 ? UINT32_MAX
+                                                                                  : best;
 }
 
 /* Chooses the buffers that one move removes: a buffer that pays, mostly with neighbours. Returns
@@ -507,26 +633,16 @@ static bool reuse_is_close(const reuse *state, uint32_t id, const reuse_edge *ed
 static uint32_t reuse_ruin(reuse *state, uint32_t number, uint32_t *chosen) {
     uint32_t most = number % 7 == 0 ? REUSE_RUIN : 11, count = 1, tries = 0;
     uint32_t wanted = 2 + reuse_below(state, most - 1);
-    bool anywhere = number % 5 == 0;
+    uint32_t among = reuse_below(state, 2) == 0 ? 1 : 3;
     if (wanted > state->free_count) wanted = state->free_count;
     for (int i = 0; i < 6; i++) {
         chosen[0] = state->free[reuse_below(state, state->free_count)];
         if (reuse_paid(state, chosen[0]) > 0) break;
     }
     while (count < wanted && tries++ < 8 * wanted) {
-        uint32_t member = chosen[reuse_below(state, count)], id;
-        uint32_t degree = (uint32_t)(state->begin[member + 1] - state->begin[member]);
-        if (anywhere || degree == 0) {
-            id = state->free[reuse_below(state, state->free_count)];
-        } else {
-            const reuse_edge *edge =
-                &state->edges[state->begin[member] + reuse_below(state, degree)];
-            id = edge->other;
-            if (reuse_below(state, 3) > 0 && !reuse_is_close(state, member, edge)) continue;
-        }
-        bool again = tn__run_pinned(state->run, id) || state->bodies[id].size == 0;
-        for (uint32_t i = 0; i < count && !again; i++) again = chosen[i] == id;
-        if (!again) chosen[count++] = id;
+        uint32_t member = chosen[reuse_below(state, count)];
+        uint32_t id = reuse_companion(state, member, among, chosen, count);
+        if (id != UINT32_MAX) chosen[count++] = id;
     }
     return count;
 }
@@ -577,7 +693,7 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
     for (uint32_t i = 0; i < count; i++) {
         before[i] = state->offset[chosen[i]];
         removed += reuse_paid(state, chosen[i]);
-        state->placed[chosen[i]] = false;
+        reuse_remove(state, chosen[i]);
     }
     double rise = temperature * reuse_exponential(state);
     uint64_t allowed = removed + (uint64_t)(rise * state->unit);
@@ -587,18 +703,14 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
                                .noise = reuse_below(state, 4) == 0 ? 40 : 8};
         reuse_choose(state, chosen[done], &choice);
         if (!choice.found) break;
-        state->offset[chosen[done]] = choice.start;
-        state->placed[chosen[done]] = true;
+        reuse_place(state, chosen[done], choice.start);
         added += choice.cost;
     }
     if (done == count) TN_TRY(reuse_judge(state, rise / 2, &accepted));
     if (accepted) {
         state->cost = old - removed + added;
     } else {
-        for (uint32_t i = 0; i < count; i++) {
-            state->offset[chosen[i]] = before[i];
-            state->placed[chosen[i]] = true;
-        }
+        for (uint32_t i = 0; i < count; i++) reuse_place(state, chosen[i], before[i]);
     }
     return tn__run_work(state->run, done + 1);
 }
@@ -608,14 +720,14 @@ static tn_status reuse_move(reuse *state, uint32_t number, double temperature) {
  * 0, when the moves have used `work` units. */
 static tn_status reuse_anneal(reuse *state, double until, uint64_t work) {
     uint64_t best = reuse_goal(state), start = tn__run_work_done(state->run);
-    double temperature = 2;
+    double temperature = REUSE_HOT;
     if (state->free_count < 1) return TN_OK;
     for (uint32_t number = 0; !tn__run_is_done(state->run) && state->cost > 0; number++) {
         if (number % 32 == 0) {
             double progress = reuse_progress(state);
             if (progress >= until) break;
-            temperature = 2;
-            for (int k = (int)(progress * 64); k > 0; k--) temperature *= 0.940705;
+            temperature = REUSE_HOT;
+            for (int k = (int)(progress * 64); k > 0; k--) temperature *= 0.920545;
         }
         if (work != 0 && tn__run_work_done(state->run) - start >= work) break;
         TN_TRY(reuse_move(state, number, temperature));
@@ -636,11 +748,11 @@ typedef struct reuse_search {
     bool stopped;
 } reuse_search;
 
-typedef struct reuse_place {
+typedef struct reuse_spot {
     int64_t start;
     uint64_t cost;
     uint32_t id;
-} reuse_place;
+} reuse_spot;
 
 /* Computes the least cost of an unplaced buffer over all starts from `least` on; returns false if
  * no such start is allowed. */
@@ -649,14 +761,13 @@ static bool reuse_least(reuse *state, uint32_t id, int64_t least, uint64_t *cost
     bool found = false;
     *cost = 0;
     if (most < least) return false;
-    reuse_sweep sweep = reuse_begin(state, id);
-    for (int64_t from = least, to; from <= most; from = to) {
-        reuse_advance(&sweep, from);
-        to = reuse_next(&sweep, most + 1);
-        if (sweep.hard == 0 && ((from + mask) & ~mask) < to && (!found || sweep.cost < *cost)) {
-            found = true;
-            *cost = sweep.cost;
-        }
+    size_t count = reuse_ranges(state, id, least, most);
+    for (size_t i = 0; i < count; i++) {
+        const reuse_range *range = &state->ranges[i];
+        if (((range->first + mask) & ~mask) > range->last || (found && range->cost >= *cost))
+            continue;
+        found = true;
+        *cost = range->cost;
     }
     return found;
 }
@@ -672,10 +783,8 @@ static bool reuse_cost_at(const reuse *state, uint32_t id, int64_t start, uint64
     *cost = 0;
     for (size_t i = state->begin[id]; i < state->begin[id + 1]; i++) {
         const reuse_edge *edge = &state->edges[i];
-        int64_t offset = state->offset[edge->other];
-        if (!state->placed[edge->other] || start <= offset - edge->below ||
-            start >= offset + edge->above)
-            continue;
+        int64_t offset = state->placed_at[edge->other];
+        if (start <= offset - edge->below || start >= offset + edge->above) continue;
         if (edge->cost == REUSE_HARD) return false;
         *cost += edge->cost;
     }
@@ -683,7 +792,7 @@ static bool reuse_cost_at(const reuse *state, uint32_t id, int64_t start, uint64
 }
 
 static int reuse_by_cost(const void *a, const void *b) {
-    const reuse_place *x = a, *y = b;
+    const reuse_spot *x = a, *y = b;
     if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
@@ -695,14 +804,14 @@ static int reuse_by_cost(const void *a, const void *b) {
 
 /* Lists the starts of unplaced buffers that come at or after (last, last_id) in the order (start,
  * number), cheapest first. Returns their number; UINT32_MAX if there are more than REUSE_PLACES. */
-static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse_place *places) {
+static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse_spot *places) {
     const tn__prepared_bank *p = state->run->prepared;
     uint32_t count = 0;
     for (uint32_t k = 0; k < state->free_count; k++) {
         uint32_t id = state->free[k], own = count;
         size_t edges = state->begin[id + 1] - state->begin[id];
         int64_t mask = (int64_t)state->bodies[id].alignment - 1;
-        if (state->placed[id]) continue;
+        if (reuse_is_placed(state, id)) continue;
         for (size_t i = 0; i <= p->reserved_count + edges; i++) {
             /* start 0 is the last candidate, after reserved ranges and neighbours */
             int64_t start = 0;
@@ -711,7 +820,7 @@ static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse
                 start = (int64_t)p->reserved[i].last;
             } else if (i < p->reserved_count + edges) {
                 const reuse_edge *edge = &state->edges[state->begin[id] + i - p->reserved_count];
-                if (!state->placed[edge->other]) continue;
+                if (!reuse_is_placed(state, edge->other)) continue;
                 start = state->offset[edge->other] + edge->above;
             }
             start = (start + mask) & ~mask;
@@ -720,7 +829,7 @@ static uint32_t reuse_places(reuse *state, int64_t last, uint32_t last_id, reuse
             uint64_t cost;
             if (again || !reuse_cost_at(state, id, start, &cost)) continue;
             if (count == REUSE_PLACES) return UINT32_MAX;
-            places[count++] = (reuse_place){start, cost, id};
+            places[count++] = (reuse_spot){start, cost, id};
         }
     }
     if (count > 1) qsort(places, count, sizeof *places, reuse_by_cost);
@@ -738,7 +847,7 @@ static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_
     search->nodes--;
     TN_TRY(tn__run_work(state->run, 1));
     for (uint32_t k = 0; k < state->free_count; k++) {
-        if (state->placed[state->free[k]]) continue;
+        if (reuse_is_placed(state, state->free[k])) continue;
         all = false;
         if (!reuse_least(state, state->free[k], last, &least)) return TN_OK;
         bound += least;
@@ -749,33 +858,19 @@ static tn_status reuse_deeper(reuse_search *search, int64_t last, uint32_t last_
         reuse_keep(state);
         return TN_OK;
     }
-    reuse_place places[REUSE_PLACES];
+    reuse_spot places[REUSE_PLACES];
     uint32_t count = reuse_places(state, last, last_id, places);
     if (count == UINT32_MAX) search->stopped = true, count = 0;
     for (uint32_t i = 0; i < count && !search->stopped; i++) {
-        const reuse_place *place = &places[i];
+        const reuse_spot *place = &places[i];
         /* places are sorted by cost, so all later ones are too expensive, too */
         if (cost + place->cost >= search->best) break;
-        state->placed[place->id] = true;
-        state->offset[place->id] = place->start;
+        reuse_place(state, place->id, place->start);
         tn_status status = reuse_deeper(search, place->start, place->id, cost + place->cost);
-        state->placed[place->id] = false;
+        reuse_remove(state, place->id);
         if (status != TN_OK) return status;
     }
     return TN_OK;
-}
-
-/* The cost that pinned buffers pay among each other, which is part of every placement. Leaves only
- * the pinned buffers placed. */
-static uint64_t reuse_pinned_cost(reuse *state) {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < state->count; i++) state->placed[i] = false;
-    for (uint32_t i = 0; i < state->count; i++) {
-        if (!tn__run_pinned(state->run, i)) continue;
-        sum += reuse_paid(state, i);
-        state->placed[i] = true;
-    }
-    return sum;
 }
 
 /* Searches all placements with a reuse cost below `best`, if the problem is small. *proved: no
@@ -822,10 +917,9 @@ static tn_status reuse_all_from(reuse_all *all, uint32_t at) {
         if (all->stopped) break;
         all->nodes--;
         if (!reuse_cost_at(state, id, start, &cost)) continue;
-        state->offset[id] = start;
-        state->placed[id] = true;
+        reuse_place(state, id, start);
         tn_status status = reuse_all_from(all, at + 1);
-        state->placed[id] = false;
+        reuse_remove(state, id);
         if (status != TN_OK) return status;
         if (tn__run_is_done(state->run)) return TN_OK;
     }
@@ -844,7 +938,7 @@ static tn_status reuse_everything(reuse *state, bool *proved) {
         starts *= 1 + (double)most / (double)state->bodies[state->free[k]].alignment;
     }
     if (starts > REUSE_ALL || state->free_count > REUSE_SMALL) return TN_OK;
-    for (uint32_t i = 0; i < state->count; i++) state->placed[i] = tn__run_pinned(state->run, i);
+    reuse_clear(state);
     TN_TRY(reuse_all_from(&all, 0));
     *proved = !all.stopped;
     return TN_OK;
@@ -933,8 +1027,8 @@ static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *f
     tn_run *run = state->run;
     const uint32_t *order;
     uint32_t count;
+    reuse_clear(state);
     for (uint32_t i = 0; i < state->count; i++) {
-        state->placed[i] = tn__run_pinned(run, i);
         uint64_t factor = 1024 + tn__random_below(&state->random, (uint64_t)spread + 1);
         __extension__ unsigned __int128 size = state->bodies[i].size;
         key[i] = ~(uint64_t)(size * factor >> 10 > UINT64_MAX / 2 ? UINT64_MAX / 2
@@ -950,8 +1044,7 @@ static tn_status reuse_try(reuse *state, uint32_t spread, uint64_t *key, bool *f
         /* without noise in the choice, the lowest of the cheapest starts is taken */
         reuse_choose(state, order[k], &choice);
         *fits = choice.found;
-        state->offset[order[k]] = choice.start;
-        state->placed[order[k]] = choice.found;
+        if (*fits) reuse_place(state, order[k], choice.start);
     }
     if (*fits) reuse_keep(state);
     return TN_OK;

@@ -202,6 +202,13 @@ extern const tn__llm_part tn__llm_parts[]; /* an entry without a name ends the a
  * estimate. */
 bool tn__llm_is_known(const char *key);
 
+/* Returns whether `type` is one of the names in `list`, which are separated by blanks. */
+bool tn__llm_is_one_of(const char *list, const char *type);
+
+/* Returns whether `key` is a field that makes the estimate smaller and that the class of `family`
+ * does not read. The field is then ignored, and reported if it says something. */
+bool tn__llm_is_foreign(const char *key, const char *family);
+
 typedef struct tn__llm_reading {  /* the model that is being read from one file */
     const tn__llm_family *family; /* family of the text model */
     /* family of the model with its towers; equal to `family` if there are no towers */
@@ -256,9 +263,8 @@ const tn__llm_row *tn__llm_rows(uint64_t traits, size_t *count);
 /* Computes the matrices, the numbers of parameters, and the sizes of the cache. */
 tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error);
 /* Adds layers to the group of the cache that has the given sizes. If there are too many groups, the
- * last group gets the layers, and its sizes are raised to at least the given ones. */
-void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
-                       uint64_t value);
+ * last group gets the layers, and its sizes become an upper bound for them. */
+void tn__llm_cache_add(tn_llm_cache *cache, const tn_llm_cache_group *more);
 /* Returns the bytes of weights[index] in layer `layer`. */
 uint64_t tn__llm_weight_in(const tn_llm *llm, uint32_t index, const tn_llm_scheme *scheme,
                            uint64_t layer);

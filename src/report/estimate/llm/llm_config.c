@@ -31,6 +31,8 @@ typedef struct config_reading {
 /* --- values --- */
 
 static const json_t *config_get(const config_reading *it, const char *key) {
+    const tn__llm_family *family = it->to->family;
+    if (family != NULL && tn__llm_is_foreign(key, family->type)) return NULL;
     const json_t *value = json_object_get(it->inner, key);
     if (value == NULL) value = json_object_get(it->root, key);
     return value != NULL && !json_is_null(value) ? value : NULL;
@@ -107,6 +109,35 @@ static void config_note_list(const config_reading *it, const char *name, const j
         }
 }
 
+/* Adds a field to the list of those that are not read, unless the list is full. */
+static bool config_name_unread(const config_reading *it, const char *key) {
+    char *list = it->llm->unread;
+    size_t used = strlen(list), room = sizeof it->llm->unread;
+    bool fits = used + strlen(key) + 8 <= room;
+    if (fits)
+        snprintf(list + used, room - used, "%s%s", used > 0 ? ", " : "", key);
+    else
+        snprintf(list + used, room - used, ", ...");
+    return fits;
+}
+
+/* Reports other names of a size that state another number. Which of the two is true is unknown. Left
+ * out are the context length, which old files state several times, for different lengths, and the
+ * inner width of a family with a name of its own for it. */
+static void config_rivals(const config_reading *it, uint32_t field, json_int_t number) {
+    const char *const *names = tn__llm_fields[field].names;
+    bool named = field == TN__LLM_INNER && it->to->family->own[0].name != NULL;
+    if (named || field == TN__LLM_POSITIONS) return;
+    for (uint32_t i = 0; i < TN__LLM_NAMES && names[i] != NULL; i++) {
+        const json_t *value = config_get(it, names[i]);
+        bool own = false;
+        for (uint32_t k = 0; k < 6 && it->to->family->own[k].name != NULL; k++)
+            own = own || strcmp(it->to->family->own[k].name, names[i]) == 0;
+        if (!own && json_is_integer(value) && json_integer_value(value) != number)
+            config_name_unread(it, names[i]);
+    }
+}
+
 static tn_status config_field(const config_reading *it, uint32_t field) {
     const json_t *value;
     const char *name = config_name(it, field, &value);
@@ -122,6 +153,7 @@ static tn_status config_field(const config_reading *it, uint32_t field) {
         own = own || strcmp(it->to->family->own[i].name, name) == 0;
     if (own) {
         config_note_list(it, name, value);
+        if (json_is_integer(value)) config_rivals(it, field, number);
         return TN_OK;
     }
     bool windows =
@@ -168,18 +200,10 @@ static tn_status config_missing(const config_reading *it) {
 
 /* --- flags, and parts of a model --- */
 
-/* Returns whether `type` is one of the names in `list`, which are separated by blanks. */
-static bool config_is_one_of(const char *list, const char *type) {
-    size_t length = strlen(type);
-    for (const char *at = strstr(list, type); at != NULL; at = strstr(at + 1, type))
-        if ((at == list || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' ')) return true;
-    return false;
-}
-
 static tn_status config_flag(const config_reading *it, size_t index) {
     const char *name = tn__llm_flags[index].name, *only = tn__llm_flags[index].only;
     const json_t *value = config_get(it, name);
-    if (value == NULL || (only != NULL && !config_is_one_of(only, it->to->family->type)))
+    if (value == NULL || (only != NULL && !tn__llm_is_one_of(only, it->to->family->type)))
         return TN_OK;
     if (!json_is_boolean(value)) return config_nonsense(it, name, value, "true or false");
     uint64_t *traits = &it->to->traits, belongs = tn__llm_flags[index].belongs;
@@ -287,20 +311,24 @@ static tn_status config_vision(const config_reading *it) {
 
 /* --- fields of the file that are not known --- */
 
+/* Returns whether a known field describes a part that this family does not have: a tower next to a
+ * model that has only text, or a field of another family that would make the estimate smaller. */
+static bool config_is_stray(const config_reading *it, const char *key, const json_t *value) {
+    bool tower = strcmp(key, "vision_config") == 0 || strcmp(key, "audio_config") == 0;
+    bool text = it->to->wrapper->tower == TN__LLM_TOWER_NONE && (it->to->traits & HAS(SEES)) == 0;
+    if (tower) return text && *it->llm->uncounted == '\0';
+    bool none = json_is_false(value) || (json_is_integer(value) && json_integer_value(value) <= 1);
+    return !none && tn__llm_is_foreign(key, it->to->family->type);
+}
+
 static void config_unread(const config_reading *it, const json_t *object) {
-    char *list = it->llm->unread;
-    size_t used = strlen(list), room = sizeof it->llm->unread;
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
         bool empty = json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0) ||
                      (json_is_object(value) && json_object_size(value) == 0);
-        if (empty || tn__llm_is_known(key)) continue;
-        if (used + strlen(key) + 8 > room) {
-            snprintf(list + used, room - used, ", ...");
-            return;
-        }
-        used += (size_t)snprintf(list + used, room - used, "%s%s", used > 0 ? ", " : "", key);
+        bool known = tn__llm_is_known(key) && !config_is_stray(it, key, value);
+        if (!empty && !known && !config_name_unread(it, key)) return;
     }
 }
 

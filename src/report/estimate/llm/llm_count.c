@@ -305,40 +305,51 @@ uint64_t tn_llm_cache_layers(const tn_llm_cache *cache, bool windowed) {
     return sum;
 }
 
-void tn__llm_cache_add(tn_llm_cache *cache, uint64_t layers, uint64_t window, uint64_t key,
-                       uint64_t value) {
+void tn__llm_cache_add(tn_llm_cache *cache, const tn_llm_cache_group *more) {
     for (uint32_t i = 0; i < cache->group_count; i++) {
         tn_llm_cache_group *group = &cache->groups[i];
-        if (group->window != window || group->key != key || group->value != value) continue;
-        group->layers = tn__add_sat(group->layers, layers);
+        bool same = group->window == more->window && group->beside == more->beside &&
+                    group->heads == more->heads;
+        if (!same || group->key != more->key || group->value != more->value) continue;
+        group->layers = tn__add_sat(group->layers, more->layers);
         return;
     }
     if (cache->group_count < TN_LLM_GROUPS_MAX) {
-        cache->groups[cache->group_count++] = (tn_llm_cache_group){layers, window, key, value};
+        cache->groups[cache->group_count++] = *more;
         return;
     }
     /* with too many groups, the last one gets sizes that are an upper bound for all its layers */
     tn_llm_cache_group *last = &cache->groups[TN_LLM_GROUPS_MAX - 1];
-    last->layers = tn__add_sat(last->layers, layers);
+    last->layers = tn__add_sat(last->layers, more->layers);
     if (last->window > 0)
-        last->window = window == 0 || window > last->window ? window : last->window;
-    if (key > last->key) last->key = key;
-    if (value > last->value) last->value = value;
+        last->window =
+            more->window == 0 || more->window > last->window ? more->window : last->window;
+    if (more->key > last->key) last->key = more->key;
+    if (more->value > last->value) last->value = more->value;
+    if (more->heads != last->heads) last->heads = 0;
+    last->beside = last->beside || more->beside;
 }
 
 static void count_cache_layers(const tn__llm_reading *it, tn_llm_cache *cache) {
-    uint64_t key = HAS(it, MLA) ? SIZE(it, DOWN) : SIZE(it, KEY);
-    uint64_t value = HAS(it, MLA) ? 0 : SIZE(it, VALUES);
+    const bool mla = HAS(it, MLA);
+    const tn_llm_cache_group vector = {.layers = 1, .key = SIZE(it, DOWN)};
+    const tn_llm_cache_group index = {.layers = 1, .key = SIZE(it, INDEX_SIZE), .beside = true};
+    tn_llm_cache_group full = {.layers = 1, .key = SIZE(it, KEY), .value = SIZE(it, VALUES)};
+    tn_llm_cache_group window = {
+        .layers = 1, .key = SIZE(it, WINDOW_KEY), .value = SIZE(it, WINDOW_VALUES)};
+    full.heads = SIZE(it, KV_HEADS);
+    window.heads = SIZE(it, WINDOW_KV_HEADS);
+    if (mla) full = window = vector;
+    window.window = SIZE(it, WINDOW);
     for (uint64_t i = 0; i < SIZE(it, LAYERS); i++) {
         uint8_t kind = it->kind[i];
+        bool fully = (kind & TN__LLM_KIND_FULL) != 0, windowed = (kind & TN__LLM_KIND_WINDOW) != 0;
+        bool borrows = (kind & TN__LLM_KIND_BORROWS) != 0;
         if ((kind & TN__LLM_KIND_STATE) != 0) cache->state_layers++;
-        if ((kind & TN__LLM_KIND_INDEX) != 0)
-            tn__llm_cache_add(cache, 1, 0, SIZE(it, INDEX_SIZE), 0);
-        if ((kind & TN__LLM_KIND_BORROWS) != 0) continue;
-        if ((kind & TN__LLM_KIND_FULL) != 0) tn__llm_cache_add(cache, 1, 0, key, value);
-        if ((kind & TN__LLM_KIND_WINDOW) != 0)
-            tn__llm_cache_add(cache, 1, SIZE(it, WINDOW), HAS(it, MLA) ? key : SIZE(it, WINDOW_KEY),
-                              HAS(it, MLA) ? 0 : SIZE(it, WINDOW_VALUES));
+        if ((kind & TN__LLM_KIND_STATE) != 0 && (fully || windowed)) cache->state_beside = true;
+        if (fully && !borrows) tn__llm_cache_add(cache, &full);
+        if (windowed && !borrows) tn__llm_cache_add(cache, &window);
+        if ((kind & TN__LLM_KIND_INDEX) != 0) tn__llm_cache_add(cache, &index);
     }
     if (cache->state_layers > 0) cache->state = tn__mul_sat(cache->state_layers, count_state(it));
 }
@@ -350,7 +361,11 @@ static void count_cache(const tn__llm_reading *it, tn_llm_cache *cache) {
         count_cache_layers(it, cache);
         return;
     }
-    tn__llm_cache_add(cache, SIZE(it, DECODERS), 0, SIZE(it, QUERY), SIZE(it, QUERY));
+    const tn_llm_cache_group decoder = {.layers = SIZE(it, DECODERS),
+                                        .key = SIZE(it, QUERY),
+                                        .value = SIZE(it, QUERY),
+                                        .heads = SIZE(it, HEADS)};
+    tn__llm_cache_add(cache, &decoder);
     cache->cross_layers = SIZE(it, DECODERS);
     cache->cross_key = SIZE(it, QUERY);
     cache->cross_tokens = HAS(it, WHISPER) ? SIZE(it, SOURCE) : 0;

@@ -165,6 +165,27 @@ const tn__llm_part tn__llm_parts[] = {
     {NULL, NULL, 0, 0},
 };
 
+/* Fields that make an estimate smaller, and the families whose classes read them. In a file of
+ * another family they have no effect, and the file's verdict is at most "not known". */
+static const struct {
+    const char *name, *families; /* families are separated by blanks */
+} fields_limited[] = {
+    {"attention_k_eq_v", "gemma4_text"},
+    {"attn_layer_indices", "bamba"},
+    {"decoder_sparse_step", "qwen2_moe qwen3_moe qwen3_next qwen3_5_moe_text"},
+    {"first_k_dense_replace", "deepseek_v2 deepseek_v3 deepseek_v32 dots1 glm4_moe glm4_moe_lite "
+                              "glm_moe_dsa kimi_k2 kimi_linear solar_open"},
+    {"full_attn_idxs", "lfm2 lfm2_moe"},
+    {"mlp_only_layers", "qwen2_moe qwen3_moe qwen3_next qwen3_5_moe_text"},
+    {"moe_layer_freq", "deepseek_v2 deepseek_v3 deepseek_v32 kimi_k2 kimi_linear mimo_v2_flash"},
+    {"multi_query", "falcon gpt_bigcode"},
+    {"swa_head_dim", "mimo_v2_flash"},
+    {"swa_num_attention_heads", "mimo_v2_flash"},
+    {"swa_num_key_value_heads", "mimo_v2_flash"},
+    {"swa_v_head_dim", "mimo_v2_flash"},
+    {"use_cla", "hunyuan_v1_dense hunyuan_v1_moe"},
+};
+
 /* Fields that affect neither parameters nor cache, so they are ignored. */
 static const char *const fields_harmless[] = {
     "*_alpha",
@@ -533,6 +554,20 @@ static const char *const fields_harmless[] = {
     "yarn*",
     "z_loss",
 };
+
+bool tn__llm_is_one_of(const char *list, const char *type) {
+    size_t length = strlen(type);
+    for (const char *at = strstr(list, type); at != NULL; at = strstr(at + 1, type))
+        if ((at == list || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' ')) return true;
+    return false;
+}
+
+bool tn__llm_is_foreign(const char *key, const char *family) {
+    for (size_t i = 0; i < sizeof fields_limited / sizeof *fields_limited; i++)
+        if (strcmp(fields_limited[i].name, key) == 0)
+            return !tn__llm_is_one_of(fields_limited[i].families, family);
+    return false;
+}
 
 bool tn__llm_is_known(const char *key) {
     for (uint32_t field = 0; field < TN__LLM_FIELD_COUNT; field++)

@@ -179,6 +179,12 @@ static bool gguf_is(const gguf_reading *it, const char *type) {
     return strcmp(it->type, type) == 0;
 }
 
+static bool gguf_is_plain(const char *type) {
+    for (size_t i = 0; i < sizeof gguf_plain / sizeof *gguf_plain; i++)
+        if (strcmp(gguf_plain[i], type) == 0) return true;
+    return false;
+}
+
 /* --- windows --- */
 
 /* Returns the window of the layers that have one, in tokens, or 0 if no layer has a window. */
@@ -261,6 +267,7 @@ static tn_status gguf_state_size(const gguf_reading *it, const tn_llm *llm, uint
         *size = tn__mul_sat(llm->model.hidden, k > 0 ? k - 1 : 0);
         return TN_OK;
     }
+    if (strncmp(it->type, "lfm2", 4) == 0) return gguf_need(it, "shortconv.l_cache", &k);
     TN_TRY(gguf_need(it, "ssm.conv_kernel", &k));
     taps = k > 0 ? k - 1 : 0;
     if (gguf_find(it, "kda.head_dim", &head)) {
@@ -336,7 +343,8 @@ static tn_status gguf_add_index(const gguf_reading *it, const gguf_widths *width
     if (index == GGUF_INDEX_TYPES && gguf_is_list(it, "attention.indexer.types"))
         TN_TRY(gguf_at(it, "attention.indexer.types", layer, 1, &listed));
     uint64_t value = index == GGUF_INDEX_VALUES ? widths->value : 0;
-    if (listed != 0 && size > 0) tn__llm_cache_add(cache, 1, 0, size, value);
+    const tn_llm_cache_group keys = {.layers = 1, .key = size, .value = value, .beside = true};
+    if (listed != 0 && size > 0) tn__llm_cache_add(cache, &keys);
     return TN_OK;
 }
 
@@ -351,14 +359,25 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     TN_TRY(gguf_has_state(it, layer, heads, &state));
     TN_TRY(gguf_is_windowed(it, layer, &windowed));
     if (state) llm->cache.state_layers++;
+    if (state && it->arch->state == GGUF_BOTH) llm->cache.state_beside = true;
     if (heads > llm->model.kv_heads) llm->model.kv_heads = heads;
     bool attends = !state || (it->arch != NULL && it->arch->state == GGUF_BOTH);
     bool borrows = layer >= it->cached - it->borrowed;
+    /* what such a layer of an unknown architecture keeps instead of keys is unknown */
+    if (heads == 0 && it->arch == NULL && !gguf_is_plain(it->type))
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "architecture %.39s is not known, and a layer has no KV heads: its cache",
+                it->type);
     if (!attends || heads == 0 || borrows) return TN_OK;
     uint64_t key = tn__mul_sat(heads, windowed ? widths->window_key : widths->key);
     uint64_t value = tn__mul_sat(heads, windowed ? widths->window_value : widths->value);
     if (widths->compressed) value = 0;
-    tn__llm_cache_add(&llm->cache, 1, windowed ? it->window : 0, key, value);
+    const tn_llm_cache_group one = {.layers = 1,
+                                    .window = windowed ? it->window : 0,
+                                    .key = key,
+                                    .value = value,
+                                    .heads = widths->compressed ? 0 : heads};
+    tn__llm_cache_add(&llm->cache, &one);
     if (key > llm->key_width) llm->key_width = key;
     return gguf_add_index(it, widths, layer, &llm->cache);
 }
@@ -366,9 +385,16 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
 /* Finds how many layers may have a cache. Layers that predict further tokens are not run, but in
  * most architectures they have a cache. */
 static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
-    uint64_t further = 0, loops = 1;
+    uint64_t further = 0, loops = 1, decoders = 0;
     gguf_find(it, "nextn_predict_layers", &further);
     it->cached = llm->model.layers;
+    if (it->arch == NULL && gguf_find(it, "decoder_block_count", &decoders) &&
+        decoders > it->cached) {
+        if (decoders > TN__LLM_LAYERS_MOST)
+            TN_FAIL(it->error, TN_E_INVALID, "%llu layers; at most %u are counted",
+                    (unsigned long long)decoders, TN__LLM_LAYERS_MOST);
+        it->cached = decoders;
+    }
     if (it->arch != NULL && it->arch->not_further) {
         if (further >= it->cached)
             TN_FAIL(it->error, TN_E_INVALID, "%llu of %llu layers predict further tokens",
@@ -385,12 +411,6 @@ static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
         TN_FAIL(it->error, TN_E_UNSUPPORTED, "layers that run several times: their cache");
     it->window = gguf_window(it, it->cached);
     return TN_OK;
-}
-
-static bool gguf_is_plain(const char *type) {
-    for (size_t i = 0; i < sizeof gguf_plain / sizeof *gguf_plain; i++)
-        if (strcmp(gguf_plain[i], type) == 0) return true;
-    return false;
 }
 
 static tn_status gguf_cache(gguf_reading *it, tn_llm *llm) {

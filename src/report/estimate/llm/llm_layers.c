@@ -29,6 +29,7 @@ typedef struct layers_reading {
 } layers_reading;
 
 static const json_t *layers_get(const layers_reading *it, const char *key) {
+    if (tn__llm_is_foreign(key, it->to->family->type)) return NULL;
     const json_t *value = json_object_get(it->inner, key);
     if (value == NULL) value = json_object_get(it->root, key);
     return value != NULL && !json_is_null(value) ? value : NULL;

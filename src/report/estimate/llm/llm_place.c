@@ -27,10 +27,38 @@ typedef struct place_loose {
 } place_loose;
 
 typedef struct place_weights {
+    /* routed experts of a layer: their number, and the number of copies that a device keeps if the
+     * experts are in host memory */
+    uint64_t experts, cached;
     tn_llm_stored stored;
     place_loose loose[TN_LLM_WEIGHTS_MAX];
     uint32_t loose_count;
 } place_weights;
+
+/* Returns whether a tensor-parallel run copies a matrix to all devices instead of dividing it. */
+static bool place_is_copied(const char *name) {
+    static const char *const words[] = {"q_a_proj",  "kv_a_proj", "attn_q_a.",     "attn_kv_a",
+                                        "indexer",   "index_",    "ffn_gate_inp.", "router",
+                                        "mlp.gate.", "moe.gate."};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]) != NULL) return true;
+    return false;
+}
+
+/* Returns whether a matrix makes keys or values. Each device has those of its heads. */
+static bool place_is_keys(const char *name) {
+    static const char *const words[] = {"k_proj", "v_proj", "attn_k.", "attn_v."};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]) != NULL) return true;
+    return false;
+}
+
+/* Adds the bytes of a matrix to those that a tensor-parallel run does not divide evenly. */
+static void place_uneven(tn_llm_stored *stored, const char *name, bool vector, uint64_t bytes) {
+    bool whole = vector || place_is_copied(name);
+    uint64_t *sum = whole ? &stored->vectors : place_is_keys(name) ? &stored->keys : NULL;
+    if (sum != NULL) *sum = tn__add_sat(*sum, bytes);
+}
 
 static tn_status place_count(const tn_llm *llm, const tn_llm_options *it, place_weights *to,
                              tn_error *error) {
@@ -39,7 +67,8 @@ static tn_status place_count(const tn_llm *llm, const tn_llm_options *it, place_
         bool experts = weight->role == TN_LLM_EXPERTS;
         uint64_t all = tn_llm_weight_bytes(llm, i, it->scheme);
         if (weight->extra && !it->extra) continue;
-        if (weight->rows == 1) to->stored.vectors = tn__add_sat(to->stored.vectors, all);
+        bool whole = weight->rows == 1 || weight->role == TN_LLM_ROUTER;
+        place_uneven(&to->stored, weight->name, whole, all);
         if (weight->layers == 0) {
             to->stored.outside = tn__add_sat(to->stored.outside, all);
             continue;
@@ -78,11 +107,22 @@ static tn_status place_find(const tn_llm *llm, const tn_llm_options *it, place_w
     return TN_OK;
 }
 
-/* Returns the bytes of a layer. The routed experts of the first `experts` layers are not
- * counted. */
+static uint64_t place_up(uint64_t bytes, uint64_t parts) {
+    return bytes / parts + (bytes % parts != 0);
+}
+
+/* Returns the bytes of `count` of the routed experts of a layer, of which all have `bytes`. */
+static uint64_t place_some(const place_weights *weights, uint64_t bytes, uint64_t count) {
+    return weights->experts > 0 ? tn__mul_sat(place_up(bytes, weights->experts), count) : 0;
+}
+
+/* Returns the bytes of a layer. Of the routed experts of the first `experts` layers only the copies
+ * are counted. */
 static uint64_t place_layer(const place_weights *weights, uint64_t layer, uint64_t experts) {
     const tn_llm_stored *stored = &weights->stored;
-    return stored->layer[layer] - (layer < experts ? stored->experts[layer] : 0);
+    const uint64_t bytes = stored->experts[layer];
+    if (layer >= experts) return stored->layer[layer];
+    return tn__add_sat(stored->layer[layer] - bytes, place_some(weights, bytes, weights->cached));
 }
 
 /* Returns an upper bound of the bytes of `run` consecutive layers that begin with layer `from` or
@@ -100,7 +140,8 @@ static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t 
         const place_loose *loose = &weights->loose[i];
         uint64_t count = run < loose->layers ? run : loose->layers;
         bool away = loose->experts && experts >= layers;
-        if (!away) most = tn__add_sat(most, tn__mul_sat(count, loose->bytes));
+        uint64_t each = away ? place_some(weights, loose->bytes, weights->cached) : loose->bytes;
+        most = tn__add_sat(most, tn__mul_sat(count, each));
     }
     return most;
 }
@@ -130,8 +171,28 @@ static uint64_t place_experts(const place_weights *weights, uint64_t from, uint6
     return sum;
 }
 
-static uint64_t place_up(uint64_t bytes, uint64_t parts) {
-    return bytes / parts + (bytes % parts != 0);
+/* Fills the facts about experts in host memory, those of the layers from `from` to `to`. */
+static void place_tell_experts(const place_weights *weights, const tn_llm *llm, uint64_t from,
+                               uint64_t to, tn_llm_estimate *made) {
+    const uint64_t all = place_experts(weights, from, to);
+    if (all == 0 || weights->experts == 0) return;
+    for (uint64_t i = from; i < to; i++) {
+        uint64_t one = place_some(weights, weights->stored.experts[i], 1);
+        if (one > made->expert_bytes) made->expert_bytes = one;
+        uint64_t copies = place_some(weights, weights->stored.experts[i], weights->cached);
+        made->cached_bytes = tn__add_sat(made->cached_bytes, copies);
+    }
+    for (uint32_t i = 0; i < weights->loose_count; i++) {
+        const place_loose *loose = &weights->loose[i];
+        uint64_t count = to - from < loose->layers ? to - from : loose->layers;
+        if (!loose->experts) continue;
+        /* the matrices of an expert are separate entries of the list */
+        made->expert_bytes = tn__add_sat(made->expert_bytes, place_some(weights, loose->bytes, 1));
+        made->cached_bytes =
+            tn__add_sat(made->cached_bytes,
+                        tn__mul_sat(count, place_some(weights, loose->bytes, weights->cached)));
+    }
+    made->token_experts = place_some(weights, all, llm->chosen);
 }
 
 /* --- the part of the cache on one device --- */
@@ -141,22 +202,59 @@ typedef struct place_part {
     uint64_t layers, bytes;
 } place_part;
 
-/* Returns an upper bound of the bytes of the cache of `count` layers: the bytes of the layers with
- * the largest caches. */
+/* Returns the bytes of the `count` largest layers of a part. */
+static uint64_t place_largest(const place_part *part, uint64_t count) {
+    uint64_t taken = count < part->layers ? count : part->layers;
+    return taken == 0 ? 0 : tn__mul_sat(place_up(part->bytes, part->layers), taken);
+}
+
+/* Returns the part of `bytes` that one of several devices keeps if they divide `heads`. If there are
+ * fewer heads than devices, a head is copied to several devices. 0 heads: every device keeps all
+ * bytes. */
+static uint64_t place_share(uint64_t bytes, uint64_t heads, uint64_t devices) {
+    if (heads == 0 || devices <= 1) return bytes;
+    uint64_t part = tn__mul_sat(place_up(bytes, heads), place_up(heads, devices));
+    return part < bytes ? part : bytes;
+}
+
+/* Returns the heads of keys in the layers that have the fewest. */
+static uint64_t place_fewest(const tn_llm *llm) {
+    uint64_t fewest = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
+    for (uint32_t i = 0; i < llm->cache.group_count; i++) {
+        uint64_t heads = llm->cache.groups[i].heads;
+        if (heads > 0 && heads < fewest) fewest = heads;
+    }
+    return fewest;
+}
+
+/* Returns an upper bound of the bytes of the cache of `count` layers on one of `devices` that divide
+ * its heads: the bytes of the layers with the largest caches. What layers have beside another cache is added: an index, the state of a
+ * layer that also attends, and the keys of an encoder. */
 static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
-                            const tn_llm_estimate *made, uint64_t count) {
+                            const tn_llm_estimate *made, uint64_t count, uint64_t devices) {
     const tn_llm_cache *cache = &llm->cache;
+    const uint64_t heads = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
     place_part parts[TN_LLM_GROUPS_MAX + 1];
     uint32_t part_count = 0;
-    uint64_t sum = 0, left = count;
+    const place_part cross = {cache->cross_layers,
+                              place_share(made->cache_cross, llm->model.heads, devices)};
+    const place_part states = {cache->state_layers, place_share(made->cache_state, heads, devices)};
+    uint64_t sum = place_largest(&cross, count), left = count;
     for (uint32_t i = 0; i < cache->group_count; i++) {
         const tn_llm_cache_group *group = &cache->groups[i];
         bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
         uint64_t tokens = tn__mul_sat(it->batch, cut ? group->window : it->sequence);
-        parts[part_count++] =
-            (place_part){group->layers, tn__llm_cache_bytes(group, it->cache_type, tokens)};
+        uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, tokens);
+        const place_part part = {group->layers, place_share(bytes, group->heads, devices)};
+        if (group->beside)
+            sum = tn__add_sat(sum, place_largest(&part, count));
+        else
+            parts[part_count++] = part;
     }
-    parts[part_count++] = (place_part){cache->state_layers, made->cache_state};
+    if (cache->state_beside)
+        sum = tn__add_sat(sum, place_largest(&states, count));
+    else
+        parts[part_count++] = states;
     while (left > 0) {
         place_part *most = NULL;
         for (uint32_t i = 0; i < part_count; i++)
@@ -164,27 +262,11 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
                 (most == NULL || parts[i].bytes / parts[i].layers > most->bytes / most->layers))
                 most = &parts[i];
         if (most == NULL) break;
-        uint64_t taken = left < most->layers ? left : most->layers;
-        sum = tn__add_sat(sum, tn__mul_sat(place_up(most->bytes, most->layers), taken));
-        left -= taken;
+        sum = tn__add_sat(sum, place_largest(most, left));
+        left -= left < most->layers ? left : most->layers;
         most->layers = 0;
     }
-    if (cache->cross_layers > 0) {
-        uint64_t taken = count < cache->cross_layers ? count : cache->cross_layers;
-        sum =
-            tn__add_sat(sum, tn__mul_sat(place_up(made->cache_cross, cache->cross_layers), taken));
-    }
     return sum < made->cache ? sum : made->cache;
-}
-
-/* Returns the part of a cache that is on one device of a tensor-parallel run. */
-static uint64_t place_heads(const tn_llm *llm, uint64_t cache, uint64_t devices) {
-    bool compressed = llm->cache.group_count > 0 && llm->cache.groups[0].value == 0;
-    uint64_t heads = llm->model.kv_heads > 0 ? llm->model.kv_heads : llm->model.heads;
-    if (compressed || heads == 0) return cache;
-    /* if there are fewer heads than devices, a head is copied to several devices */
-    uint64_t held = place_up(heads, devices);
-    return tn__mul_sat(place_up(cache, heads), held);
 }
 
 /* --- the device that needs most memory --- */
@@ -195,6 +277,11 @@ static tn_status place_check(const tn_llm *llm, const tn_llm_options *it, tn_err
     if (it->by_tensor && llm->model.heads > 0 && llm->model.heads % it->devices != 0)
         TN_FAIL(error, TN_E_INVALID, "%u devices do not divide %llu attention heads", it->devices,
                 (unsigned long long)llm->model.heads);
+    if (it->cached_experts > llm->experts)
+        TN_FAIL(error, TN_E_INVALID, "%llu experts of a layer are to be cached; it has %llu",
+                (unsigned long long)it->cached_experts, (unsigned long long)llm->experts);
+    if (it->cached_experts > 0 && it->host_experts == 0)
+        TN_FAIL(error, TN_E_INVALID, "experts are cached only if they are in host memory");
     return TN_OK;
 }
 
@@ -214,9 +301,12 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     place_weights weights;
     if (placed.devices == 0) placed.devices = 1;
     made->devices = placed.devices;
+    if (it->cached_experts > 0) TN_TRY(place_check(llm, &placed, error));
     if (placed.devices == 1 && it->host_layers == 0 && it->host_experts == 0) return TN_OK;
     TN_TRY(place_check(llm, &placed, error));
     TN_TRY(place_find(llm, &placed, &weights, error));
+    weights.experts = llm->experts;
+    weights.cached = it->cached_experts;
     const uint64_t layers = weights.stored.layers;
     const uint64_t host = it->host_layers < layers ? it->host_layers : layers;
     const uint64_t experts = it->host_experts < layers ? it->host_experts : layers;
@@ -224,19 +314,21 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     const uint64_t run = it->by_tensor ? here : place_up(here, placed.devices);
     uint64_t most = run > 0 ? place_run(&weights, host, run, experts) : 0;
     if (here > 0) most = tn__add_sat(most, weights.stored.outside);
-    made->cache = place_cache(llm, it, &whole, run);
+    made->cache = place_cache(llm, it, &whole, run, it->by_tensor ? placed.devices : 1);
     if (it->by_tensor) {
         uint64_t vectors = weights.stored.vectors < most ? weights.stored.vectors : most;
-        most = place_up(most - vectors, placed.devices) + vectors;
-        made->cache = place_heads(llm, made->cache, placed.devices);
-        if (made->cache > whole.cache) made->cache = whole.cache;
+        uint64_t rest = most - vectors, keys = weights.stored.keys;
+        if (keys > rest) keys = rest;
+        most = place_up(rest - keys, placed.devices) + vectors;
+        most = tn__add_sat(most, place_share(keys, place_fewest(llm), placed.devices));
     }
     made->weights = most < whole.weights ? most : whole.weights;
     uint64_t away = tn__add_sat(place_first(&weights, host),
                                 place_experts(&weights, host, experts > host ? experts : host));
     if (here == 0) away = whole.weights;
     made->host_weights = away < whole.weights ? away : whole.weights;
-    made->host_cache = host > 0 ? place_cache(llm, it, &whole, host) : 0;
+    made->host_cache = host > 0 ? place_cache(llm, it, &whole, host, 1) : 0;
+    if (experts > host) place_tell_experts(&weights, llm, host, experts, made);
     place_runtime(&whole, made->cache, made);
     return TN_OK;
 }
@@ -278,12 +370,19 @@ static bool place_is_expert(const char *name) {
            (strstr(name, ".experts.") != NULL && strstr(name, "shared") == NULL);
 }
 
+uint64_t tn_llm_stored_missing(const tn_llm_stored *stored, uint64_t layers) {
+    uint64_t missing = 0;
+    if (stored->layers == 0) return 0;
+    for (uint64_t i = 0; i < layers; i++) missing += i >= stored->layers || stored->layer[i] == 0;
+    return missing;
+}
+
 void tn_llm_stored_read(const tn_weights *weights, tn_llm_stored *stored) {
     *stored = (tn_llm_stored){0};
     for (uint32_t i = 0; i < tn_weights_count(weights); i++) {
         const tn_weight *weight = tn_weights_at(weights, i);
         uint32_t layer = place_named(weight->name);
-        if (weight->rank <= 1) stored->vectors = tn__add_sat(stored->vectors, weight->size);
+        place_uneven(stored, weight->name, weight->rank <= 1, weight->size);
         if (layer == UINT32_MAX) {
             stored->outside = tn__add_sat(stored->outside, weight->size);
             continue;

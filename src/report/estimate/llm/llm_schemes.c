@@ -409,8 +409,11 @@ static tn_status schemes_quantised(const json_t *quantised, tn_llm *llm, tn_erro
         snprintf(llm->stored.name, sizeof llm->stored.name, "f8, scales of rows");
         /* weights of an unknown packing are counted as not packed, an upper bound */
     } else if (*llm->note == '\0')
-        snprintf(llm->note, sizeof llm->note,
-                 "the packing '%.40s' is not known; weights are counted before packing", method);
+        snprintf(
+            llm->note, sizeof llm->note,
+            "the packing '%.40s' is not known; without files of weights, each weight is counted "
+            "as not packed",
+            method);
     return TN_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "engine/kernels/loops/box.h"
+#include "graph/rules/range.h"
 
 /* --- Constant --- */
 
@@ -123,26 +124,13 @@ static tn_status create_one_hot(tn_kernel_call *call) {
 
 /* --- Range --- */
 
-/* Returns the number of elements of a Range: ceil((limit - start) / delta), and 0 if that is
- * negative. Integers are computed exactly. For real types other than float64, limit - start is
- * rounded to float32 first, so the last element may not be before the limit. */
-static int64_t create_range_count(const tn_operand *inputs) {
-    tn_dtype dtype = inputs[0].dtype;
-    if (tn__is_real(dtype)) {
-        double span = tn__operand_float(&inputs[1], 0) - tn__operand_float(&inputs[0], 0);
-        /* the difference is rounded to float32, unless the elements are float64 */
-        double narrow = dtype == TN_FLOAT64 ? span : (double)(float)span;
-        double count = ceil(narrow / tn__operand_float(&inputs[2], 0));
-        return count > 0 ? count < 0x1p62 ? (int64_t)count : INT64_MAX : 0;
-    }
-    int64_t start = tn__operand_int(&inputs[0], 0), limit = tn__operand_int(&inputs[1], 0);
-    int64_t delta = tn__operand_int(&inputs[2], 0);
-    if (delta > 0 ? limit <= start : limit >= start) return 0;
-    uint64_t span =
-        delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
-    uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
-    uint64_t count = span / step + (span % step != 0);
-    return count > INT64_MAX ? INT64_MAX : (int64_t)count;
+static int64_t create_range_count(const tn_kernel_call *call, tn_dtype in) {
+    const tn_operand *from = call->inputs;
+    if (tn__is_real(from[0].dtype))
+        return tn__range_floats(in, tn__operand_float(&from[0], 0), tn__operand_float(&from[1], 0),
+                                tn__operand_float(&from[2], 0));
+    return tn__range_ints(tn__operand_int(&from[0], 0), tn__operand_int(&from[1], 0),
+                          tn__operand_int(&from[2], 0));
 }
 
 static tn_status create_range(tn_kernel_call *call) {
@@ -154,18 +142,18 @@ static tn_status create_range(tn_kernel_call *call) {
             return tn__call_fail(call, TN_E_INVALID, "three scalars of one type are wanted");
     if (tn__operand_float(&inputs[2], 0) == 0)
         return tn__call_fail(call, TN_E_INVALID, "the delta is 0");
-    int64_t count = create_range_count(inputs);
+    tn_dtype in = tn__range_in(call->op, dtype);
+    int64_t count = create_range_count(call, in);
+    if (count < 0)
+        return tn__call_fail(call, TN_E_INVALID, "the number of elements is out of range");
     TN_TRY(tn__call_shape(call, 0, 1, &count));
     double start = tn__operand_float(&inputs[0], 0), delta = tn__operand_float(&inputs[2], 0);
     uint64_t first = (uint64_t)tn__operand_int(&inputs[0], 0);
     uint64_t step = (uint64_t)tn__operand_int(&inputs[2], 0);
     char *to = call->outputs[0].data;
     for (int64_t i = 0; i < count; i++, to += width) {
-        double way = (double)i * delta;
-        /* round after the product and after the sum, as arithmetic in float32 does */
-        if (dtype == TN_FLOAT32) way = (double)(float)way;
         if (tn__is_real(dtype))
-            tn__store(dtype, to, start + way);
+            tn__store(dtype, to, tn__range_at(in, start, delta, i));
         else
             tn__store_int(dtype, to, (int64_t)(first + (uint64_t)i * step));
     }

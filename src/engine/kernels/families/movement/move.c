@@ -254,6 +254,12 @@ static tn_status views_run_bits(tn_kernel_call *call) {
     return TN_OK;
 }
 
+/* OptionalHasElement of an operand that the run gives */
+static tn_status views_run_has(tn_kernel_call *call) {
+    *(bool *)call->outputs[0].data = tn__call_input(call, 0) != NULL;
+    return TN_OK;
+}
+
 #define VIEWS(name)                                                                                \
     { .type = #name, .accepts = tn__accepts_output, .run = views_run }
 
@@ -299,6 +305,9 @@ static const tn_kernel move_kernels[] = {
     {.type = "BitCast", .accepts = tn__accepts_output, .run = views_run_bits},
     VIEWS(Flatten),
     VIEWS(Identity),
+    VIEWS(Optional),
+    VIEWS(OptionalGetElement),
+    {.type = "OptionalHasElement", .accepts = tn__accepts_output, .run = views_run_has},
     VIEWS(Reshape),
     VIEWS(Squeeze),
     VIEWS(Unsqueeze),

@@ -292,6 +292,52 @@ static void packed_run_narrow(const packed_weights *it, const float *x, const fl
     }
 }
 
+/* --- a few rows of x and a matrix that is stored transposed: each column of the product is the dot
+ * product of x and a stored row --- */
+
+enum { PACKED_TURNED = 4 }; /* most rows of x; more are faster with expanded weights */
+
+/* Returns how many numbers of a stored row form a block with one scale for tn__packed_dot: the
+ * weights' own blocks, or parts of longer ones. 0: the weights cannot be read in this way. */
+static uint64_t packed_dot_block(const packed_weights *it) {
+    const uint64_t least = 2 * TN__DOT_BYTES;
+    uint64_t block = it->column_block < it->columns ? it->column_block : it->columns;
+    if (it->is_float || (it->bits != 4 && it->bits != 8)) return 0;
+    if (block == 0 || block % least != 0 || it->columns % block != 0) return 0;
+    if (block <= TN__DOT_BLOCK) return block;
+    uint64_t part = TN__DOT_BLOCK;
+    while (block % part != 0) part /= 2; /* `least` divides it */
+    return part;
+}
+
+static void packed_run_turned(const packed_weights *it, uint64_t block, uint64_t rows,
+                              const float *x, const float *bias, float *workspace, float *y) {
+    const uint64_t blocks = it->columns / block;
+    const uint8_t sign = it->is_signed ? (it->bits == 4 ? 8 : 128) : 0;
+    float *scales = workspace + rows * it->columns, *zeros = scales + blocks;
+    for (uint64_t r = 0; r < rows && it->bits == 4; r++)
+        tn__packed_pair(x + r * it->columns, it->columns, block, workspace + r * it->columns);
+    const float *given = it->bits == 4 ? workspace : x;
+    for (uint64_t n = 0; n < it->rows; n++) {
+        for (uint64_t b = 0; b < blocks; b++) {
+            uint64_t which = packed_which(it, n, b * block);
+            scales[b] = packed_real(it->scales, which);
+            zeros[b] = packed_zero(it, which);
+        }
+        const tn__packed_row row = {.bytes = it->codes + n * it->columns * it->bits / 8,
+                                    .scales = scales,
+                                    .zeros = it->zeros != NULL ? zeros : NULL,
+                                    .blocks = blocks,
+                                    .block = block,
+                                    .bits = it->bits,
+                                    .flip = sign,
+                                    .shift = sign};
+        for (uint64_t r = 0; r < rows; r++)
+            y[r * it->rows + n] =
+                tn__packed_dot(&row, given + r * it->columns) + (bias != NULL ? bias[n] : 0);
+    }
+}
+
 static tn_status packed_run(tn_kernel_call *call) {
     const tn_operand *x = &call->inputs[0], *bias = tn__call_input(call, 4);
     packed_weights it;
@@ -309,6 +355,11 @@ static tn_status packed_run(tn_kernel_call *call) {
     const uint64_t rows = tn__operand_span(x, 0, x->rank - 1);
     if (rows == 1 && !turned && packed_is_narrow(&it)) {
         packed_run_narrow(&it, x->data, bias != NULL ? bias->data : NULL, y);
+        return TN_OK;
+    }
+    if (rows <= PACKED_TURNED && turned && packed_dot_block(&it) != 0) {
+        packed_run_turned(&it, packed_dot_block(&it), rows, x->data,
+                          bias != NULL ? bias->data : NULL, panel, y);
         return TN_OK;
     }
     for (uint64_t n = 0; n < columns; n += PACKED_COLUMNS) {
@@ -511,7 +562,9 @@ static void packed_multiply_packed(const packed_nbits *it, uint64_t rows, const 
                               .scales = plain ? own : scales,
                               .zeros = usual ? NULL : zeros,
                               .blocks = it->blocks,
-                              .block = it->block};
+                              .block = it->block,
+                              .bits = 4,
+                              .shift = usual ? 8 : 0};
         for (uint64_t r = 0; r < rows; r++)
             y[r * it->columns + n] =
                 tn__packed_dot(&row, workspace + r * padded) + (bias != NULL ? bias[n] : 0);

@@ -324,13 +324,14 @@ static void reduce_all(reduce_state *frame, const reduce_plan *plan) {
 
 /* --- running --- */
 
-static tn_status reduce_set(tn_kernel_call *call, uint64_t *set, bool *copied) {
+/* Reads the axes. *none: there are none, so each element is reduced for itself. */
+static tn_status reduce_set(tn_kernel_call *call, uint64_t *set, bool *none) {
     const tn_operand *x = &call->inputs[0], *list = tn__call_input(call, 1);
     uint32_t count;
     const int64_t *axes = tn__attr_ints(call->op, "axes", &count);
     if (list != NULL) count = (uint32_t)tn__operand_count(list);
-    *copied = count == 0 && tn__attr_int(call->op, "noop_with_empty_axes", 0) != 0;
-    *set = count == 0 ? UINT64_MAX : 0;
+    *none = count == 0 && tn__attr_int(call->op, "noop_with_empty_axes", 0) != 0;
+    *set = count == 0 && !*none ? UINT64_MAX : 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t axis;
         int64_t given = list != NULL ? tn__operand_int(list, i) : axes[i];
@@ -344,9 +345,10 @@ static tn_status reduce_run(tn_kernel_call *call, reduce_sort sort, reduce_end e
     const tn_operand *x = &call->inputs[0];
     tn_operand *y = &call->outputs[0];
     uint64_t set;
-    bool copied;
-    TN_TRY(reduce_set(call, &set, &copied));
-    if (copied) {
+    bool none;
+    TN_TRY(reduce_set(call, &set, &none));
+    if (none && (end == REDUCE_AS_IT_IS || end == REDUCE_MEAN || sort == REDUCE_EXP) &&
+        sort != REDUCE_ABS && sort != REDUCE_SQUARE) { /* the others compute something */
         TN_TRY(tn__call_expect(call, x->dtype, tn__operand_count(x)));
         tn__operand_copy(y, x);
         return TN_OK;

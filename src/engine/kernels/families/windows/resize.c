@@ -7,13 +7,16 @@
  * each element of the output's gradient is added to its taps with their weights, row by row in a
  * fixed order.
  *
+ * With `antialias`, an axis that is made shorter has more taps: the triangle or the cubic is stretched by 1 /
+ * scale, so that no input is skipped, and the weights of an output are divided by their sum.
+ *
  * Nearest copies elements of any type. Linear and cubic sum in float64 and round once. If the
  * coordinates along an axis do not change, it has one tap of weight 1. Coordinates are computed in
- * float64. With `align_corners`, the output length is the product of input length and scale without
+ * float64, but for nearest in float32, as ONNX Runtime does: 3 / 0.6 is then 5, and not less. With `align_corners`, the output length is the product of input length and scale without
  * rounding, as in ONNX's reference implementation.
  * Cost:   O(outputs x taps^(resized axes)); scratch memory: 16 bytes per tap and extent, 8 bytes
- * per element of a row.
- * Source: the ONNX specifications and function definition, opsets 7 to 19; cubic: R. Keys, Cubic
+ * per element of a row. All outputs of an axis have at most 5 taps per input and 6 per output.
+ * Source: the ONNX specifications and function definition, opsets 7 to 25; cubic: R. Keys, Cubic
  * convolution interpolation for digital image processing, IEEE TASSP 29, 1981.
  */
 #include <math.h>
@@ -39,7 +42,8 @@ typedef struct resample_axis {
 typedef struct resize_plan {
     resample_kind mode;
     const char *coordinates, *nearest;
-    bool simple, exclude; /* `simple`: the rules of Upsample, and of Resize before opset 11 */
+    /* `simple`: the rules of Upsample, and of Resize before opset 11 */
+    bool simple, exclude, antialias;
     /* true: the mode is tf_crop_and_resize, the only mode in which coordinates can be outside the
      * input */
     bool crops;
@@ -55,22 +59,30 @@ typedef struct resize_plan {
 
 /* --- the taps of one output coordinate --- */
 
+/* Rounds a coordinate as it is computed. */
+static double resample_narrow(const resize_plan *plan, double x) {
+    return plan->mode == RESAMPLE_NEAREST ? (double)(float)x : x;
+}
+
 static double resample_coordinate(const resize_plan *plan, uint32_t d, int64_t extent, int64_t at) {
     const char *how = plan->coordinates;
-    double x = (double)at, scale = plan->scale[d], length = plan->length[d], in = (double)extent;
-    if (strcmp(how, "asymmetric") == 0) return x / scale;
-    if (strcmp(how, "align_corners") == 0) return length == 1 ? 0 : x * (in - 1) / (length - 1);
-    if (strcmp(how, "pytorch_half_pixel") == 0) return length > 1 ? (x + 0.5) / scale - 0.5 : 0;
-    if (strcmp(how, "tf_half_pixel_for_nn") == 0) return (x + 0.5) / scale;
+    double x = (double)at, scale = resample_narrow(plan, plan->scale[d]), in = (double)extent;
+    double length = plan->length[d], middle = resample_narrow(plan, (x + 0.5) / scale);
+    if (strcmp(how, "asymmetric") == 0) return resample_narrow(plan, x / scale);
+    if (strcmp(how, "align_corners") == 0)
+        return length == 1 ? 0 : resample_narrow(plan, x * (in - 1) / (length - 1));
+    if (strcmp(how, "pytorch_half_pixel") == 0)
+        return length > 1 ? resample_narrow(plan, middle - 0.5) : 0;
+    if (strcmp(how, "tf_half_pixel_for_nn") == 0) return middle;
     if (strcmp(how, "tf_crop_and_resize") == 0) {
         double begin = plan->begin[d] * (in - 1), span = (plan->end[d] - plan->begin[d]) * (in - 1);
         return length > 1 ? begin + x * span / (length - 1) : begin + 0.5 * span;
     }
     if (strcmp(how, "half_pixel_symmetric") == 0) {
         double adjust = (double)plan->shape[d] / length, center = in / 2;
-        return center * (1 - adjust) + (x + 0.5) / scale - 0.5;
+        return resample_narrow(plan, center * (1 - adjust) + middle - 0.5);
     }
-    return (x + 0.5) / scale - 0.5;
+    return resample_narrow(plan, middle - 0.5);
 }
 
 static double resample_round(const resize_plan *plan, double scale, double x) {
@@ -89,6 +101,28 @@ static void resample_cubic(double a, double r, double weight[RESAMPLE_TAPS]) {
     weight[3] = ((a * (s + 1) - 5 * a) * (s + 1) + 8 * a) * (s + 1) - 4 * a;
 }
 
+/* Returns how far, in input coordinates, the taps of axis d are from their output at most, with
+ * `antialias`. */
+static double resample_reach(const resize_plan *plan, uint32_t d) {
+    double reach = plan->mode == RESAMPLE_CUBIC ? 2 : 1;
+    return plan->scale[d] < 1 ? reach / plan->scale[d] : reach;
+}
+
+/* Computes the weights of the taps low, low + 1, ... for input coordinate x, with `antialias`. */
+static void resample_smooth(const resize_plan *plan, uint32_t d, double x, double low,
+                            uint32_t taps, double *weight) {
+    double a = plan->cubic, scale = fmin(plan->scale[d], 1);
+    for (uint32_t t = 0; t < taps; t++) {
+        double r = fabs(low + t - x) * scale;
+        if (plan->mode == RESAMPLE_LINEAR)
+            weight[t] = r < 1 ? 1 - r : 0;
+        else if (r <= 1)
+            weight[t] = ((a + 2) * r - (a + 3)) * r * r + 1;
+        else
+            weight[t] = r < 2 ? ((a * r - 5 * a) * r + 8 * a) * r - 4 * a : 0;
+    }
+}
+
 static int64_t resample_clamp(double at, int64_t extent) {
     return !(at > 0) ? 0 : at > (double)(extent - 1) ? extent - 1 : (int64_t)at;
 }
@@ -104,11 +138,13 @@ static void resample_taps(const resize_plan *plan, uint32_t d, int64_t extent, i
     }
     weight[0] = 1;
     if (plan->mode == RESAMPLE_NEAREST) low = resample_round(plan, plan->scale[d], x);
-    if (plan->mode == RESAMPLE_LINEAR) {
+    if (plan->antialias) {
+        low = floor(x - resample_reach(plan, d)) + 1;
+        resample_smooth(plan, d, x, low, taps, weight);
+    } else if (plan->mode == RESAMPLE_LINEAR) {
         weight[1] = x - low;
         weight[0] = 1 - weight[1];
-    }
-    if (plan->mode == RESAMPLE_CUBIC) {
+    } else if (plan->mode == RESAMPLE_CUBIC) {
         resample_cubic(plan->cubic, x - low, weight);
         low -= 1;
     }
@@ -118,10 +154,39 @@ static void resample_taps(const resize_plan *plan, uint32_t d, int64_t extent, i
         if (plan->exclude && !inside) weight[t] = 0;
         sum += weight[t];
     }
-    for (uint32_t t = 0; t < taps && plan->exclude && sum != 0; t++) weight[t] /= sum;
+    bool divides = (plan->exclude || plan->antialias) && sum != 0;
+    for (uint32_t t = 0; t < taps && divides; t++) weight[t] /= sum;
 }
 
 /* --- the scales, the tables and the rows of a resampling --- */
+
+/* Handles keep_aspect_ratio_policy: all resized axes get the smallest or the largest of their
+ * scales, and extents are rounded. */
+static tn_status resample_keep_aspect(const tn_kernel_call *call, resize_plan *plan, uint32_t count,
+                                      const int64_t *axes) {
+    const char *policy = tn__attr_string(call->op, "keep_aspect_ratio_policy", "stretch");
+    bool smallest = strcmp(policy, "not_larger") == 0;
+    double best = 0;
+    if (plan->simple || strcmp(policy, "stretch") == 0) return TN_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t d;
+        TN_TRY(tn__call_axis(call, axes != NULL ? axes[i] : i, plan->from->rank, &d));
+        if (plan->from->shape[d] == 0) return TN_OK; /* as in the shape rule */
+        double scale = plan->scale[d];
+        if (i == 0 || (smallest ? scale < best : scale > best)) best = scale;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t d;
+        TN_TRY(tn__call_axis(call, axes != NULL ? axes[i] : i, plan->from->rank, &d));
+        plan->scale[d] = best;
+        plan->length[d] = best * (double)plan->from->shape[d];
+        double extent = floor(plan->length[d] + 0.5);
+        if (!(extent < 0x1p53))
+            return tn__call_fail(call, TN_E_INVALID, "axis %u would have %g elements", d, extent);
+        plan->shape[d] = (int64_t)extent;
+    }
+    return TN_OK;
+}
 
 static tn_status resample_extents(const tn_kernel_call *call, resize_plan *plan,
                                   const tn_operand *scales, const tn_operand *sizes) {
@@ -153,7 +218,7 @@ static tn_status resample_extents(const tn_kernel_call *call, resize_plan *plan,
         if (plan->shape[d] > 0 && from->shape[d] == 0)
             return tn__call_fail(call, TN_E_INVALID, "axis %u is empty", d);
     }
-    return TN_OK;
+    return sizes != NULL ? resample_keep_aspect(call, plan, (uint32_t)given, axes) : TN_OK;
 }
 
 /* Reads the region of tf_crop_and_resize: an input with all begins, then all ends, relative to the
@@ -186,6 +251,14 @@ static bool resample_mode(const tn_op *op, resample_kind *mode) {
     return *mode != RESAMPLE_LINEAR || strcmp(name, "linear") == 0 || strcmp(name, "bilinear") == 0;
 }
 
+/* Number of taps of each output along axis d. An axis without outputs has none. */
+static uint32_t resample_tap_count(const resize_plan *plan, uint32_t d) {
+    if (plan->axis[d].same || plan->mode == RESAMPLE_NEAREST) return 1;
+    if (plan->shape[d] == 0) return 1;
+    if (plan->antialias) return (uint32_t)fmin(ceil(2 * resample_reach(plan, d)), UINT32_MAX);
+    return plan->mode == RESAMPLE_LINEAR ? 2 : RESAMPLE_TAPS;
+}
+
 /* Fills the tables of all axes in the workspace. *row gets the memory after them, for the sums of
  * one row. */
 static tn_status resample_tables(tn_kernel_call *call, resize_plan *plan, double **row) {
@@ -194,9 +267,7 @@ static tn_status resample_tables(tn_kernel_call *call, resize_plan *plan, double
     for (uint32_t d = 0; d < from->rank; d++) {
         bool moves = plan->crops && (plan->begin[d] != 0 || plan->end[d] != 1);
         plan->axis[d].same = plan->shape[d] == from->shape[d] && plan->scale[d] == 1 && !moves;
-        plan->axis[d].taps = plan->axis[d].same || plan->mode == RESAMPLE_NEAREST ? 1
-                             : plan->mode == RESAMPLE_LINEAR                      ? 2
-                                                                                  : RESAMPLE_TAPS;
+        plan->axis[d].taps = resample_tap_count(plan, d);
         entries += (uint64_t)plan->shape[d] * plan->axis[d].taps;
         columns = (uint64_t)plan->shape[d];
     }
@@ -234,8 +305,10 @@ static tn_status resample_read(tn_kernel_call *call, const tn_operand *from, boo
         simple ? "asymmetric"
                : tn__attr_string(call->op, "coordinate_transformation_mode", "half_pixel");
     plan->nearest = tn__attr_string(call->op, "nearest_mode", "round_prefer_floor");
-    plan->exclude =
-        plan->mode == RESAMPLE_CUBIC && tn__attr_int(call->op, "exclude_outside", 0) != 0;
+    plan->antialias =
+        !simple && plan->mode != RESAMPLE_NEAREST && tn__attr_int(call->op, "antialias", 0) != 0;
+    plan->exclude = (plan->mode == RESAMPLE_CUBIC || plan->antialias) &&
+                    tn__attr_int(call->op, "exclude_outside", 0) != 0;
     plan->cubic = tn__attr_float(call->op, "cubic_coeff_a", -0.75);
     plan->outside = tn__attr_float(call->op, "extrapolation_value", 0);
     for (uint32_t d = 0; d < from->rank; d++) {
@@ -246,13 +319,21 @@ static tn_status resample_read(tn_kernel_call *call, const tn_operand *from, boo
     return resample_extents(call, plan, scales, sizes);
 }
 
-/* Returns the bytes of the workspace that resample_tables needs. */
-static uint64_t resample_bytes(const tn_tensor *to) {
+/* Returns the bytes of the workspace that resample_tables needs to resample `from` to `to`. With
+ * `antialias`, an output has at most 4 / scale + 1 taps and an axis at most input x scale outputs;
+ * the larger factors here cover roundings of the scale. */
+static uint64_t resample_bytes(const tn_op *op, const tn_tensor *from, const tn_tensor *to) {
+    bool antialias = tn__attr_int(op, "antialias", 0) != 0;
     uint64_t bytes = 0;
-    if (to == NULL || to->rank > TN_RANK_MAX) return 0;
-    for (uint32_t d = 0; d < to->rank; d++)
-        if (to->shape[d] > 0)
-            bytes = tn__add_sat(bytes, tn__mul_sat((uint64_t)to->shape[d], 16 * RESAMPLE_TAPS + 8));
+    if (to == NULL || from == NULL || to->rank > TN_RANK_MAX || from->rank != to->rank) return 0;
+    for (uint32_t d = 0; d < to->rank; d++) {
+        if (to->shape[d] <= 0) continue;
+        uint64_t entries = tn__mul_sat((uint64_t)to->shape[d], antialias ? 6 : RESAMPLE_TAPS);
+        if (antialias && from->shape[d] > 0)
+            entries = tn__add_sat(entries, tn__mul_sat((uint64_t)from->shape[d], 5));
+        bytes = tn__add_sat(bytes, tn__mul_sat(entries, 16));
+        bytes = tn__add_sat(bytes, tn__mul_sat((uint64_t)to->shape[d], 8));
+    }
     return bytes;
 }
 
@@ -310,8 +391,10 @@ static void resize_row_add(const resize_plan *plan, uint32_t last, double *row, 
             resize_row_floats(axis, plan->shape[last], 1, row, floats, scale);
         else if (taps == 2)
             resize_row_floats(axis, plan->shape[last], 2, row, floats, scale);
-        else
+        else if (taps == RESAMPLE_TAPS)
             resize_row_floats(axis, plan->shape[last], RESAMPLE_TAPS, row, floats, scale);
+        else
+            resize_row_floats(axis, plan->shape[last], taps, row, floats, scale);
         return;
     }
     for (int64_t i = 0; i < plan->shape[last]; i++) {
@@ -435,9 +518,12 @@ static tn_status resize_run_upsample(tn_kernel_call *call) { return resize_run_a
 /* Whether these kernels support the attributes of the operator. */
 static bool resize_is_known(const tn_kernel_setup *setup) {
     resample_kind mode;
+    static const char *const policies[] = {"stretch", "not_larger", "not_smaller"};
     const char *policy = tn__attr_string(setup->op, "keep_aspect_ratio_policy", "stretch");
-    return resample_mode(setup->op, &mode) && tn__attr_int(setup->op, "antialias", 0) == 0 &&
-           strcmp(policy, "stretch") == 0 && tn__attr(setup->op, "height_scale") == NULL;
+    bool known = false;
+    for (uint32_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        known = known || strcmp(policy, policies[i]) == 0;
+    return known && resample_mode(setup->op, &mode) && tn__attr(setup->op, "height_scale") == NULL;
 }
 
 static bool resize_accepts(const tn_kernel_setup *setup) {
@@ -447,7 +533,7 @@ static bool resize_accepts(const tn_kernel_setup *setup) {
 }
 
 static uint64_t resize_workspace(const tn_kernel_setup *setup) {
-    return resample_bytes(tn__setup_output(setup, 0));
+    return resample_bytes(setup->op, tn__setup_input(setup, 0), tn__setup_output(setup, 0));
 }
 
 /* --- the gradient --- */
@@ -528,7 +614,7 @@ static bool resize_back_accepts(const tn_kernel_setup *setup) {
 }
 
 static uint64_t resize_back_workspace(const tn_kernel_setup *setup) {
-    return resample_bytes(tn__setup_input(setup, 0));
+    return resample_bytes(setup->op, tn__setup_output(setup, 0), tn__setup_input(setup, 0));
 }
 
 static const tn_kernel resize_kernels[] = {

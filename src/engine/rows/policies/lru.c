@@ -6,7 +6,7 @@
  * Cost: O(1) a use, which accesses two cache lines in addition to the slot's; 8 bytes a slot.
  * Source: Belady: A study of replacement algorithms for a virtual-storage computer, 1966.
  */
-#include "run/embedding/policy.h"
+#include "engine/rows/policy.h"
 
 /* A link of the ring of slots. There is one for each slot, and a last one that closes the ring: it
  * is before the oldest and after the newest slot. */

@@ -6,7 +6,7 @@
  * Cost: O(1) a use, O(K) a choice; 4 bytes a slot. The choices are determined by a seed.
  * Source: Psounis, Prabhakar: A randomized Web-cache replacement scheme, 2001; Redis uses it.
  */
-#include "run/embedding/policy.h"
+#include "engine/rows/policy.h"
 
 /* the policy draws at most this many times for each of the K rows that it needs */
 #define SAMPLED_DRAWS 8u

@@ -1,6 +1,6 @@
 /* row_io.c - manages the transfers of rows, and has their readers (row_io.h): one that runs each
  * transfer at once, one with threads, and one with io_uring. */
-#include "run/embedding/row_io.h"
+#include "engine/rows/row_io.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,13 +23,13 @@ static bool transfer_goes_on(tn__row_transfer *it, ssize_t count, int reason) {
 }
 
 /* Runs a whole transfer in the calling thread. */
-static void transfer_run(int file, tn__row_transfer *it) {
+static void transfer_run(tn__row_transfer *it) {
     ssize_t count;
     do {
         char *at = it->data + it->done;
         size_t left = it->size - it->done;
         off_t offset = (off_t)(it->offset + it->done);
-        count = it->writes ? pwrite(file, at, left, offset) : pread(file, at, left, offset);
+        count = it->writes ? pwrite(it->file, at, left, offset) : pread(it->file, at, left, offset);
     } while (transfer_goes_on(it, count, errno));
 }
 
@@ -97,7 +97,7 @@ static tn_status plain_open(tn__row_io *io, uint32_t threads, tn_error *error) {
 
 static void plain_begin(tn__row_io *io, uint32_t transfer) {
     plain_state *state = io->state;
-    transfer_run(io->file, &io->transfers[transfer]);
+    transfer_run(&io->transfers[transfer]);
     io->transfers[transfer].next = state->done;
     state->done = transfer;
 }
@@ -198,7 +198,7 @@ static void *threads_work(void *argument) {
             continue;
         }
         pthread_mutex_unlock(&state->lock);
-        transfer_run(io->file, &io->transfers[transfer]);
+        transfer_run(&io->transfers[transfer]);
         pthread_mutex_lock(&state->lock);
         threads_push(io, &state->done, transfer);
         pthread_cond_signal(&state->answered);
@@ -376,9 +376,9 @@ static void uring_begin(tn__row_io *io, uint32_t transfer) {
         (void)state->submit_and_wait(&state->ring, 0);
     char *at = it->data + it->done;
     if (it->writes)
-        io_uring_prep_write(sqe, io->file, at, it->size - it->done, it->offset + it->done);
+        io_uring_prep_write(sqe, it->file, at, it->size - it->done, it->offset + it->done);
     else
-        io_uring_prep_read(sqe, io->file, at, it->size - it->done, it->offset + it->done);
+        io_uring_prep_read(sqe, it->file, at, it->size - it->done, it->offset + it->done);
     sqe->user_data = transfer;
 }
 

@@ -8,17 +8,17 @@
  * the others. If there are too few slots for the batch, rows that were evicted for it stay evicted.
  * The next batch reads them again, which costs time but changes no result.
  */
-#include "run/embedding/policy.h"
+#include "engine/rows/policy.h"
 
 #include <inttypes.h>
 
 #define TN_POLICY(name) extern const tn__row_policy tn__row_policy_##name;
-#include "run/embedding/policies.def"
+#include "engine/rows/policies.def"
 #undef TN_POLICY
 
 static const tn__row_policy *const residents_policies[] = {
 #define TN_POLICY(name) &tn__row_policy_##name,
-#include "run/embedding/policies.def"
+#include "engine/rows/policies.def"
 #undef TN_POLICY
 };
 

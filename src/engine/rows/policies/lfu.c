@@ -11,7 +11,7 @@
  * Source: Einziger, Friedman, Manes: TinyLFU, 2017 (aging by halving); Shah, Mitra, Matani: An O(1)
  * algorithm for implementing the LFU cache eviction scheme, 2010 (lists by count).
  */
-#include "run/embedding/policy.h"
+#include "engine/rows/policy.h"
 
 #define LFU_COUNTS 256u
 #define LFU_ROUND 10u

@@ -10,7 +10,7 @@
  * Gecsei, Slutz, Traiger: Evaluation techniques for storage hierarchies, 1970 (proof).
  */
 #include "base/heap.h"
-#include "run/embedding/policy.h"
+#include "engine/rows/policy.h"
 
 typedef struct belady_state {
     uint64_t count;

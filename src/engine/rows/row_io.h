@@ -1,8 +1,8 @@
-/* row_io.h - transfers of rows between the file and memory.
+/* row_io.h - transfers of rows between files and memory.
  *
- * A transfer reads one row into its slot, or writes one from a copy. The slab has a fixed number of
- * transfers. A reader executes them; the readers are in row_io.c. Waiting returns finished
- * transfers in any order.
+ * A transfer reads one row, or a part of one, into its slot, or writes one from a copy. The slab
+ * has a fixed number of transfers. A reader executes them; the readers are in row_io.c. Waiting
+ * returns finished transfers in any order.
  */
 #ifndef TN_EMBEDDING_ROW_IO_H
 #define TN_EMBEDDING_ROW_IO_H
@@ -15,6 +15,7 @@
 #define TN__ROW_TRANSFER_MAX 4096u
 
 typedef struct tn__row_transfer {
+    int file; /* descriptor of the file */
     char *data;
     uint64_t offset;
     uint32_t size, done; /* bytes */
@@ -28,7 +29,6 @@ typedef struct tn__row_transfer {
 typedef struct tn__row_io {
     const struct tn__row_reader *reader;
     void *state; /* memory of the reader */
-    int file;
     uint32_t depth;
     uint32_t vacant; /* first of the list of unused transfers */
     uint32_t reading, writing;

@@ -7,7 +7,7 @@
  * the uses this is O(1).
  * Source: Corbato: A paging experiment with the Multics system, 1968.
  */
-#include "run/embedding/policy.h"
+#include "engine/rows/policy.h"
 
 typedef struct clock_state {
     uint32_t hand, spare;

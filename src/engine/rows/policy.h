@@ -10,7 +10,7 @@
 #ifndef TN_EMBEDDING_POLICY_H
 #define TN_EMBEDDING_POLICY_H
 
-#include "run/embedding/residents.h"
+#include "engine/rows/residents.h"
 
 typedef struct tn__row_policy {
     const char *name;    /* name of the policy, as users type it: [a-z0-9-]+ */
