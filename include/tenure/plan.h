@@ -112,7 +112,7 @@ typedef struct tn_body {
 } tn_body;
 
 typedef struct tn_bank {
-    const char *name;  /* name of the bank; copied; NULL: "arena" */
+    const char *name;  /* name of the bank; copied; NULL: "arena" for bank 0, "bank 1" for bank 1 */
     uint64_t capacity; /* capacity in bytes; 0: no capacity, and the peak is minimised */
     /* bandwidth; 0: not known, which counts as slower than every known bandwidth */
     double bytes_per_s;

@@ -35,7 +35,7 @@
 #define TN__WATCH_ROWS_MAX 65535u
 #define TN__WATCH_ROWS_DEFAULT 2047u
 #define TN__WATCH_MAPS_ROOM 65536u /* bytes for the lines about code */
-#define TN__WATCH_SOURCE_MAX 32u /* bytes of a name, with its terminating NUL */
+#define TN__WATCH_SOURCE_MAX 32u   /* bytes of a name, with its terminating NUL */
 
 typedef enum tn__watch_moment_id {
     TN__WATCH_PEAK,
