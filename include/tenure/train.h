@@ -838,9 +838,10 @@ typedef struct tn_trainer_options {
  * Errors: E_INVALID (no steps, no samples, a learning rate that is not finite, data that do not fit
  * the model, no gradient for any parameter, two parameters of one name, a pruning with a share
  * outside of [0, 1), that begins after its end, or with a pattern that matches no parameter, a
- * checkpoint that is damaged or of another run), E_UNSUPPORTED (pruning of parameters that ranks divide), E_CONFLICT (samples, steps
- * or rates differ between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context
- * if some parameters are never updated, or a pruning ends after the run. */
+ * checkpoint that is damaged or of another run), E_UNSUPPORTED (pruning of parameters that ranks
+ * divide), E_CONFLICT (samples, steps or rates differ between ranks; on all ranks alike), E_IO,
+ * E_NO_MEMORY. Logs a note to the context if some parameters are never updated, or a pruning ends
+ * after the run. */
 TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_training *training,
                                               tn_engine *engine, const tn_trainer_options *options,
                                               tn_trainer **trainer, tn_error *error);

@@ -1,5 +1,5 @@
-/* file_kind.c - recognises files that another command reads, such as a trace or the configuration of
- * a language model, so that the error names the kind of the file and that command.
+/* file_kind.c - recognises files that another command reads, such as a trace or the configuration
+ * of a language model, so that the error names the kind of the file and that command.
  *
  * Only the first bytes of a regular file are searched, for marks that its writers put there. A file
  * without a mark is left to the reader of the command.

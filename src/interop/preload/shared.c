@@ -33,8 +33,8 @@ static sigset_t write_signals(void) {
     return signals;
 }
 
-/* Blocks these signals in the calling thread; the write then fails with EFBIG or EPIPE. *before: set
- * to the signals that were blocked before, for write_end. */
+/* Blocks these signals in the calling thread; the write then fails with EFBIG or EPIPE. *before:
+ * set to the signals that were blocked before, for write_end. */
 static void write_begin(sigset_t *before) {
     sigset_t signals = write_signals();
     pthread_sigmask(SIG_BLOCK, &signals, before);

@@ -404,8 +404,8 @@ static void pprof_release(pprof_reading *reading) {
     tn__names_release(&reading->words_used);
 }
 
-/* Whether the first field is a ValueType: at most two fields, each a tag and a varint. The tag of the
- * Profile's field is the byte of a line feed, with which traces of PyTorch's profiler begin. */
+/* Whether the first field is a ValueType: at most two fields, each a tag and a varint. The tag of
+ * the Profile's field is the byte of a line feed, with which traces of PyTorch's profiler begin. */
 static bool pprof_begins(const uint8_t *bytes, size_t size) {
     enum { TYPE_MOST = 2 * (1 + 10), TAG_TYPE = 1 << 3, TAG_UNIT = 2 << 3 };
     if (size < 2 || bytes[0] != (PPROF_TYPE << 3 | 2) || bytes[1] > TYPE_MOST) return false;
