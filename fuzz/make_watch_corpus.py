@@ -34,4 +34,5 @@ for make, rows in ((empty, 1), (steps, 8), (full, 4)):
     with tenure.Watch("seed", rows) as watch:
         make(watch)
         table = pathlib.Path("/dev/shm/tenure-watch-%d-seed" % os.getpid()).read_bytes()
-    pathlib.Path(sys.argv[1], make.__name__ + ".bin").write_bytes(table)
+    # without the room for mappings at its end, which the fuzzed reader does not see
+    pathlib.Path(sys.argv[1], make.__name__ + ".bin").write_bytes(table[:-65536])
