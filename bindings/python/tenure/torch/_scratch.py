@@ -141,7 +141,7 @@ def backward(args: Any) -> int:
         most = max(most, of_x + read + of_grad + narrow + bias,
                    of_x + narrow + (2 if last else 1) * count(weight.shape) + 2 * bias)
         if is_by_depth(weight, groups):  # bounds for its sums, and for channels that the implementations do not divide
-            most = max(most, of_x + 5 * narrow + 2048 + bias)
+            most = max(most, of_x + narrow + 4 * up(groups) * count(weight.shape[2:]) + 2048 + bias)
         elif is_odd(weight, groups):
             most = max(most, of_x + read + of_grad + 3 * wide + count(weight.shape) + 1024 + 2 * bias)
         if torch.get_num_threads() > 1:
