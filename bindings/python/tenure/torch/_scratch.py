@@ -52,9 +52,11 @@ def blocked_weights(weight: Any, groups: int, few: bool, last: bool) -> int:
 def is_ours(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> bool:
     """Whether PyTorch computes the convolution itself (ConvParams::use_mkldnn)."""
     kernel = [1, *weight.shape[2:]][-2:]
+    if x.dtype != torch.float32:
+        return bool(x.dtype != torch.bfloat16)
     simple = all(n == 1 for n in (*stride, *dilation, *kernel)) and x.shape[0] < 16 and torch.get_num_threads() == 1
     small = groups == 1 and min(kernel) <= 3 and x.shape[0] == 1 and count(x.shape[:4]) <= SMALL
-    return bool(simple or small or x.dtype not in (torch.float32, torch.bfloat16))
+    return bool(simple or small)
 
 
 def in_columns(x: Any, weight: Any, y: Any, stride: Any, padding: Any, transposed: bool) -> int:
@@ -103,19 +105,16 @@ def has_few(x: Any, weight: Any, groups: int, last: bool) -> bool:
 def forward(args: Any, y: Any) -> int:
     x, weight, _, stride, padding, dilation, transposed, _, groups = args
     columns, last = in_columns(x, weight, y, stride, padding, transposed), is_last(x) or is_last(weight)
-    ours = 0
-    if transposed or is_ours(x, weight, stride, dilation, groups) or x.dtype == torch.bfloat16:
-        apart = 0 if groups == 1 else max(count(y.shape), (count(x.shape) + count(weight.shape)) // groups)
-        ours = copied(last, x, weight) + columns + apart
     if transposed or is_ours(x, weight, stride, dilation, groups):
-        return ours
+        apart = 0 if groups == 1 else max(count(y.shape), (count(x.shape) + count(weight.shape)) // groups)
+        return copied(last, x, weight) + columns + apart
     few = has_few(x, weight, groups, last)
     wide = blocked_weights(weight, groups, few, last)
     beside = copied(last, x, weight) + buffers(x, weight, y, stride, groups, last)
     if last:
-        return max(ours, beside + wide)
+        return beside + wide
     y_copy = blocked(y.shape)
-    return int(max(ours, beside + max((0 if few else blocked(x.shape)) + wide + y_copy - count(y.shape), y_copy)))
+    return int(beside + max((0 if few else blocked(x.shape)) + wide + y_copy - count(y.shape), y_copy))
 
 
 def backward(args: Any) -> int:
@@ -124,12 +123,9 @@ def backward(args: Any) -> int:
     bias = int(weight.shape[0]) if wanted[2] else 0
     of_x = count(x.shape) if wanted[0] else 0
     made = of_x + (count(weight.shape) if wanted[1] else 0) + bias
-    ours = 0
-    if transposed or is_ours(x, weight, stride, dilation, groups) or x.dtype == torch.bfloat16:
-        one = (count(x.shape) + count(weight.shape) + count(grad.shape)) // groups  # tensors of one group
-        ours = copied(last, grad, x, weight) + columns + (0 if groups == 1 else max(made, one))
     if transposed or is_ours(x, weight, stride, dilation, groups):
-        return ours
+        one = (count(x.shape) + count(weight.shape) + count(grad.shape)) // groups  # tensors of one group
+        return copied(last, grad, x, weight) + columns + (0 if groups == 1 else max(made, one))
     few = has_few(x, weight, groups, last)
     wide, narrow = blocked_weights(weight, groups, False, last), blocked_weights(weight, groups, few, last)
     of_grad, of_input = (0, 0) if last else (blocked(grad.shape), blocked(x.shape))
@@ -141,12 +137,12 @@ def backward(args: Any) -> int:
         most = max(most, of_x + read + of_grad + narrow + bias,
                    of_x + narrow + (2 if last else 1) * count(weight.shape) + 2 * bias)
         if is_by_depth(weight, groups):  # bounds for its sums, and for channels that the implementations do not divide
-            most = max(most, of_x + 5 * narrow + 2048 + bias)
+            most = max(most, of_x + narrow + 4 * up(groups) * count(weight.shape[2:]) + 2048 + bias)
         elif is_odd(weight, groups):
             most = max(most, of_x + read + of_grad + 3 * wide + count(weight.shape) + 1024 + 2 * bias)
         if torch.get_num_threads() > 1:
             most += narrow
-    return int(max(ours, copied(last, grad, x, weight) + buffers(x, weight, grad, stride, groups, last) + most - made))
+    return int(copied(last, grad, x, weight) + buffers(x, weight, grad, stride, groups, last) + most - made)
 
 
 def is_odd(weight: Any, groups: int) -> bool:
