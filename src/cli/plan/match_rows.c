@@ -641,10 +641,11 @@ tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout)
     uint32_t planned = arguments->plan != NULL ? tn_problem_streams(arguments->plan) : 1;
     uint32_t used = tn_problem_streams(arguments->input.problem);
     if (file->has_program && planned != used)
-        TN_FAIL(arguments->error, TN_E_CONFLICT,
-                "the plan contradicts itself: its member \"streams\" is %u, but its steps run on %u "
-                "stream%s",
-                planned, used, used == 1 ? "" : "s");
+        TN_FAIL(
+            arguments->error, TN_E_CONFLICT,
+            "the plan contradicts itself: its member \"streams\" is %u, but its steps run on %u "
+            "stream%s",
+            planned, used, used == 1 ? "" : "s");
     return TN_OK;
 }
 

@@ -435,9 +435,9 @@ tn_status tn_plan(const tn_problem *problem, const tn_plan_options *options, tn_
     const tn_planner *planner = tn__planner_find(name);
     if (planner == NULL) {
         char asked[TN__NEAR_TEXT];
-        TN_FAIL(error, TN_E_UNKNOWN, "no planner is called '%.60s'; %s", name,
-                tn__near_of(name, tn_planner_count(), tn_planner_name, "see `tn_planner_name`",
-                            asked));
+        TN_FAIL(
+            error, TN_E_UNKNOWN, "no planner is called '%.60s'; %s", name,
+            tn__near_of(name, tn_planner_count(), tn_planner_name, "see `tn_planner_name`", asked));
     }
     return tn__plan_with(planner, problem, options, layout, error);
 }
