@@ -45,7 +45,7 @@ demo-mcu: ## a microcontroller: how large the arena is, a plan inside the model,
 # A make of their own runs them, so that it finds the ccache that was just installed.
 test test-long: TIER = $(if $(findstring long,$@),long,test)
 test: ## installs what is missing, builds, runs what guards every commit: 15 to 20 minutes on two cores
-test-long: ## every other test, and all cases of those that could try any number: some 55 minutes on two cores
+test-long: ## every other test, and all cases of those that could try any number: about an hour on two cores
 test test-long:
 	tools/install-deps $(TIER)
 	$(MAKE) --no-print-directory run-tests TIER=$(TIER)

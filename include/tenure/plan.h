@@ -112,7 +112,7 @@ typedef struct tn_body {
 } tn_body;
 
 typedef struct tn_bank {
-    const char *name;  /* name of the bank; copied; NULL: "arena" */
+    const char *name;  /* name of the bank; copied; NULL: "arena" for bank 0, "bank 1" for bank 1 */
     uint64_t capacity; /* capacity in bytes; 0: no capacity, and the peak is minimised */
     /* bandwidth; 0: not known, which counts as slower than every known bandwidth */
     double bytes_per_s;
@@ -333,11 +333,12 @@ TN_API const uint64_t *tn_problem_events(const tn_problem *problem, uint32_t *co
 TN_API const tn_wait *tn_problem_orders(const tn_problem *problem, uint32_t *count);
 TN_API const tn_wait *tn_problem_waits(const tn_problem *problem, uint32_t *count);
 TN_API const tn_span *tn_problem_spans(const tn_problem *problem, uint32_t *count);
-/* Adds a reuse cost of 1 for each pair of bodies that needs a wait if the two share bytes: the order
- * of events does not imply that all uses of one are over when the other is written. Shares no code
- * with the planners. Errors: E_UNSUPPORTED (more than 2^22 pairs of spans need a wait),
- * E_NO_MEMORY. Cost: O(spans (spans + uses) + events (events + orders) events / 64) time, O(events^2
- * / 4) bytes. */
+/* Adds a reuse cost of 1 for each pair of bodies that needs a wait if the two share bytes: the
+ * order of events does not imply that all uses of one are over when the other is written. Shares no
+ * code with the planners. Errors: E_UNSUPPORTED (more than 2^22 pairs of spans need a wait),
+ * E_NO_MEMORY.
+ * Cost: O(spans (spans + uses) + events (events + orders) events / 64) time, O(events^2 / 4) bytes.
+ */
 TN_API TN_CHECKED tn_status tn_problem_price_pairs(tn_problem *problem, tn_error *error);
 
 TN_API uint32_t tn_problem_count(const tn_problem *problem);

@@ -557,9 +557,9 @@ TN_API void tn_training_release(tn_training *training);
  * Threads: any number of threads may read an open checkpoint.
  */
 
-/* The settings that decide what the numbers of a training run are. All of them except `step` must
- * have equal values when the run is resumed. The number of steps and the course of the learning rate
- * are not among them: a run may go on for longer, or at another rate. */
+/* The settings that decide the results of a training run. All of them except `step` must have equal
+ * values when the run is resumed. The number of steps and the course of the learning rate are not
+ * among them: a run may go on for longer, or at another rate. */
 typedef struct tn_checkpoint_run {
     uint64_t step;  /* number of updates that were done */
     uint64_t seed;  /* seed of the order of samples */
@@ -835,12 +835,13 @@ typedef struct tn_trainer_options {
  * training, engine  must outlive the trainer
  * options           `train` as in the call that made `training`. Strings are copied
  *
- * Errors: E_INVALID (no steps, no samples, a learning rate that is not finite, data that do not fit the model, no gradient for any
- * parameter, two parameters of one name, a pruning with a share outside of [0, 1), that begins
- * after its end, or with a pattern that matches no parameter, a checkpoint that is damaged or of
- * another run), E_UNSUPPORTED (pruning of parameters that ranks divide), E_CONFLICT (samples, steps
- * or rates differ between ranks; on all ranks alike), E_IO, E_NO_MEMORY. Logs a note to the context
- * if some parameters are never updated, or a pruning ends after the run. */
+ * Errors: E_INVALID (no steps, no samples, a learning rate that is not finite, data that do not fit
+ * the model, no gradient for any parameter, two parameters of one name, a pruning with a share
+ * outside of [0, 1), that begins after its end, or with a pattern that matches no parameter, a
+ * checkpoint that is damaged or of another run), E_UNSUPPORTED (pruning of parameters that ranks
+ * divide), E_CONFLICT (samples, steps or rates differ between ranks; on all ranks alike), E_IO,
+ * E_NO_MEMORY. Logs a note to the context if some parameters are never updated, or a pruning ends
+ * after the run. */
 TN_API TN_CHECKED tn_status tn_trainer_create(const tn_graph *model, const tn_training *training,
                                               tn_engine *engine, const tn_trainer_options *options,
                                               tn_trainer **trainer, tn_error *error);

@@ -272,8 +272,8 @@ void tn__new_file_sweep(const char *path);
 const char *tn__grouped(uint64_t value, char text[TN__GROUPED_MAX]);
 
 /* Whether a text matches a pattern: * matches any text, ? one character, and every other character
- * itself. Unlike in a shell, brackets are literal, because names of tensors contain them. Cost: at worst O(length of the text
- * * length of the pattern). */
+ * itself. Unlike in a shell, brackets are literal, because names of tensors contain them. Cost: at
+ * worst O(length of the text * length of the pattern). */
 bool tn__glob(const char *pattern, const char *text);
 
 /* --- suggestions for mistyped names --- */

@@ -235,8 +235,8 @@ enum {
     TN_RULE_CONV_LIKE = 1u << 21,
     TN_RULE_MATMUL_LIKE = 1u << 22,
 
-    /* `fold` and the kernels may differ in the last bits of a floating-point result (Exp): the value
-     * serves the shapes of later operators, and the data is computed by the kernel */
+    /* `fold` and the kernels may differ in the last bits of a floating-point result (Exp): the
+     * value serves the shapes of later operators, and the data is computed by the kernel */
     TN_RULE_ROUGH = 1u << 23
 };
 

@@ -65,7 +65,7 @@ CONDITIONS = {
 # Rows that need another base.
 OTHER_BASE = {"fit --problem": ["--budget", "1MiB"], "embed --zipf": ["replay", "--cache", "1MiB"]}
 # Options that another rule asks for first.
-FIRST = {"report --bars cannot": ["-o", "out.html"], "plan --objective pairs cannot": [PROBLEM],
+FIRST = {"report --bars cannot": ["-o", "out.html"],
          "run --host-budget needs swapping": ["--budget", "1MiB"], "train --host-budget needs swapping": ["--budget", "1MiB"],
          "run --swap-device needs --allow": ["--budget", "1MiB"], "train --swap-device needs --allow": ["--budget", "1MiB"],
          "run --allow": ["--budget", "1MiB"], "train --allow": ["--budget", "1MiB"], "estimate --allow swap": ["--budget", "1MiB"],

@@ -236,7 +236,10 @@ def reduction(d):
     if how in ("LogSum",):
         x = numpy.abs(x) + 1
     operands, attributes = [x], {"keepdims": d.below(2), "noop_with_empty_axes": d.below(2)}
-    if d.below(4):
+    if 0 in shape:  # over all axes, ONNX Runtime keeps some of them
+        operands.append(listed(a for a, e in enumerate(shape) if e != 0))
+        attributes["noop_with_empty_axes"] = 1
+    elif d.below(4):
         operands.append(listed(d.axes(len(shape))))
     return "Reduce" + how, operands, (1,), attributes, 1, 18
 
@@ -369,7 +372,7 @@ def normalisation(d):
     shape = d.shape(2, 4, empty=False)
     axis = d.axis(len(shape))
     tail = shape[axis % len(shape):]
-    operands = [d.array(shape), d.array(tail)] + ([d.array(tail)] if d.below(2) else [])
+    operands = [d.finite(shape), d.finite(tail)] + ([d.finite(tail)] if d.below(2) else [])
     return "LayerNormalization", operands, (), {"axis": axis, "epsilon": 1e-3}, 1, 17
 
 
@@ -545,8 +548,8 @@ def groups(d):
     shape = [d.between(1, 2), 4] + [e + 2 for e in d.shape(1, 2, empty=False)]
     x = d.finite(shape)
     if d.below(2):
-        return "GroupNormalization", [x, d.array([4]), d.array([4])], (), {"num_groups": d.of(1, 2, 4)}, 1, 21
-    return "InstanceNormalization", [x, d.array([4]), d.array([4])], (), {}, 1, 6
+        return "GroupNormalization", [x, d.finite([4]), d.finite([4])], (), {"num_groups": d.of(1, 2, 4)}, 1, 21
+    return "InstanceNormalization", [x, d.finite([4]), d.finite([4])], (), {}, 1, 6
 
 
 def logic(d):

@@ -217,6 +217,51 @@ static void put_tensor(char *json, size_t room, uint64_t *at, const char *name, 
 }
 
 /* Names of tensors contain their layers. */
+/* What a tensor-parallel run copies, and what it divides by heads, follows from names. */
+static void uneven_matrices_are_read_from_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        bool copied, keys;
+    } rows[] = {
+        {"model.layers.0.self_attn.q_proj.weight", false, false},
+        {"model.layers.0.self_attn.o_proj.weight", false, false},
+        {"model.layers.0.self_attn.k_proj.weight", false, true},
+        {"model.layers.0.self_attn.v_proj.qweight", false, true},
+        {"model.layers.0.self_attn.qkv_proj.weight", false, true},
+        {"transformer.h.0.self_attention.query_key_value.weight", false, true},
+        {"blk.0.attn_k.weight", false, true},
+        {"blk.0.attn_qkv.weight", false, true},
+        {"blk.0.attn_kv_a_mqa.weight", true, false},
+        {"blk.0.attn_kv_b.weight", false, false},
+        {"blk.0.ffn_gate_inp.weight", true, false},
+        {"blk.0.ffn_gate.weight", false, false},
+        {"model.layers.0.self_attn.kv_a_proj_with_mqa.weight", true, false},
+        {"model.layers.0.self_attn.q_a_proj.weight", true, false},
+        {"model.layers.0.mlp.gate.weight", true, false},
+        {"model.layers.0.mlp.gate_proj.weight", false, false},
+        {"model.layers.0.block_sparse_moe.gate.weight", true, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static unsigned char file[4096];
+        static tn_llm_stored stored;
+        char *json = (char *)file + 8;
+        uint64_t at = 0, length;
+        tn_weights *weights;
+        json[0] = '{', json[1] = '\0';
+        put_tensor(json, 2000, &at, rows[i].name, 3, 4);
+        strcat(json, "}");
+        length = strlen(json);
+        for (int k = 0; k < 8; k++) file[k] = (unsigned char)(length >> 8 * k);
+        assert_ok(
+            tn_weights_read("m.safetensors", file, 8 + length + at, NULL, &weights, &failure));
+        tn_llm_stored_read(weights, &stored);
+        tn_weights_close(weights);
+        if (stored.vectors != (rows[i].copied ? at : 0) || stored.keys != (rows[i].keys ? at : 0))
+            fail_msg("%s\n", rows[i].name);
+    }
+}
+
 static void layers_are_read_from_names(void **state) {
     (void)state;
     static unsigned char file[1 << 16];
@@ -265,6 +310,7 @@ int main(void) {
         cmocka_unit_test(copies_of_experts_are_those_counted_by_hand),
         cmocka_unit_test(compressing_matrices_are_copied),
         cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(uneven_matrices_are_read_from_names),
         cmocka_unit_test(layers_are_read_from_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,7 +149,7 @@ def one(tenure, seed, scratch):
     rng, name = random.Random(seed), f"seed {seed}"
     trace = Trace(rng)
     path = scratch / rng.choice(["trace.json", "trace.json.gz"])
-    text = trace.encode(rng.choice(["list", "object"])).encode()
+    text = rng.choice(["", "\n", "\n  "]).encode() + trace.encode(rng.choice(["list", "object"])).encode()  # Kineto begins with a line feed
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     status, out, err = run(tenure, "report", path, "--json", "--top", 1000, "--no-pools")
     check(name, "status " + err, status, 0)
@@ -210,6 +210,8 @@ HOSTILE = {  # name: (text, words of the message)
     "devices": ("[" + ",".join(event(Device_Id=str(n)) for n in range(1025)) + "]", "1024 devices"),
     "duration": ('[{"ph": "X", "name": "a", "ts": 1, "dur": -2},' + event() + "]", "negative duration"),
     "sum": ("[" + ",".join(event(Bytes="9223372036854775807", Addr=str(n)) for n in range(3)) + "]", "2^62"),
+    "plain": ('[{"name": "aten::mm", "ph": "X", "ts": 1, "dur": 1, "tid": 1, "pid": "CPU functions", "args": {}}]', "without Kineto"),
+    "line feed": ('\n{"traceEvents": []}', "no memory events"),
     "long": ('[{"ph": "X", "name": "' + "a" * (1 << 20) + '"}]', "1 MiB"),
 }
 

@@ -737,7 +737,7 @@ def hostile():
     made = small()
     made.node("torch.ops.higher_order.cond", {"z": ([2, 3],)}, pred="x", true_graph={"as_graph": {"name": "g", "graph": {}}})
     yield "graph", made.json(), "graph of its own"
-    for key, value, reason in (("schema_version", {"major": 9, "minor": 0}, "version 9.0"), ("schema_version", {}, "no schema_version"),
+    for key, value, reason in (("schema_version", {"major": 9, "minor": 0}, "version 9.0"), ("schema_version", 2, "export the model"), ("schema_version", {}, "no schema_version"),
                                ("graph_module", {}, "no graph"), ("graph_module", [], "no graph")):
         made = small().json()
         made[key] = value

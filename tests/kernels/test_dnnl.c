@@ -3,6 +3,7 @@
  */
 #include "count.h"
 #include "engine/kernels/dnnl.h"
+#include "processor.h"
 #include "whole.h"
 
 #define TRIES 24u
@@ -323,7 +324,7 @@ static void every_kernel_of_the_library_agrees_with_plain_loops(void **state) {
         printf("SKIP: %s\n", error.message);
         skip();
     }
-    bool wide = __builtin_cpu_supports("avx512f");
+    bool wide = processor_has("avx512f");
     const uint32_t tries = case_count(TRIES, 4);
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++) {
         uint32_t taken = 0, tried = 0;

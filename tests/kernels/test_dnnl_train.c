@@ -4,6 +4,7 @@
  */
 #include "count.h"
 #include "engine/kernels/dnnl.h"
+#include "processor.h"
 #include "whole.h"
 
 #define TRIES 24u
@@ -347,7 +348,7 @@ static const one_case large_cases[] = {
 
 /* Whether the library has AVX-512, and may use it. */
 static bool is_wide(void) {
-    return __builtin_cpu_supports("avx512f") && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
+    return processor_has("avx512f") && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
 }
 
 static void judge(const char *name, uint64_t seed, const whole *plain, const whole *fast,
@@ -473,7 +474,7 @@ static void convolutions_in_pieces_have_the_same_bits(void **state) {
         printf("%-20s copies in %u of 3, %u ways with less scratch\n", large_cases[which].name,
                copied, ways);
         if (narrow && large_cases[which].make != make_large_ahead &&
-            large_cases[which].make != make_deep_ahead && __builtin_cpu_supports("avx2") &&
+            large_cases[which].make != make_deep_ahead && processor_has("avx2") &&
             (copied < 3 || (which == 2 && ways == 0)))
             fail_msg("%s: %u in pieces", large_cases[which].name, copied);
     }
@@ -487,7 +488,7 @@ static void products_step_around_powers_of_two(void **state) {
     tn_error error;
     (void)state;
     if (!tn_kernels_library(NULL, &error) || isa == NULL || strcmp(isa, "AVX2") != 0 ||
-        !__builtin_cpu_supports("avx2"))
+        !processor_has("avx2"))
         skip();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         made at = {.random = {i}, .dtype = TN_FLOAT32};

@@ -1,4 +1,5 @@
-/* Resampling, sampling, Col2Im, DeformConv, Einsum and Det against their definitions, element by element. */
+/* Resampling, sampling, Col2Im, DeformConv, Einsum and Det against their definitions, element by
+ * element. */
 #include <math.h>
 
 #include "count.h"

@@ -128,6 +128,40 @@ def check_torch():
         under = run(sys.executable, script, TENURE_TRACE=trace, TENURE_LEAST="4KiB")
         assert plain.returncode == 0 and under.stdout == plain.stdout, (name, under)
         assert replayed(trace)["blocks"] > 50, name
+    check_torch_holders()
+
+
+def check_torch_holders():
+    """Tensors of a training loop are rows of `tenure watch`: the kept ones to the byte, those of a step only while it runs."""
+    script = """if True:
+        import torch
+        torch.manual_seed(1)
+        kept = [torch.zeros(1000003) for _ in range(3)]
+        net = torch.nn.Linear(331, 309)
+        optimizer = torch.optim.Adam(net.parameters())
+        for step in range(30):
+            optimizer.zero_grad(set_to_none=True)
+            net(torch.zeros(97, 331)).square().sum().backward()
+            optimizer.step()
+        print("ready", flush=True)
+        input()
+    """
+    environment = dict(os.environ, LD_PRELOAD=library, TENURE_WATCH="1", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    with subprocess.Popen([sys.executable, "-c", script], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == "ready\n"
+        answer = subprocess.run([tenure, "watch", str(program.pid), "--once", "--json"], capture_output=True, text=True)
+        program.communicate("\n")
+    assert answer.returncode == 0 and program.returncode == 0, answer.stderr
+    (table,) = json.loads(answer.stdout)["tables"]
+    tensors = {row["block_size"]: row for row in table["rows"] if row["module"].startswith("libc10")}
+    weight, inputs, outputs = 4 * 331 * 309, 4 * 97 * 331, 4 * 97 * 309
+    assert tensors[4000012]["blocks"] == 3, tensors
+    assert tensors[weight]["blocks"] == 4, tensors[weight]  # the weight, its gradient and two of Adam
+    assert tensors[weight]["peak_bytes"] > 4 * weight, tensors[weight]  # Adam's temporaries
+    for size in (inputs, outputs):  # a row without blocks may be reused
+        assert size not in tensors or tensors[size]["blocks"] == 0, tensors[size]
+    # steps are recognised after at least 4 x 64 requests, and their peaks are equal
+    assert not any(step["growth"] for step in table["steps"][-3:]), table["steps"]
 
 
 if sys.argv[5:] == ["torch"]:

@@ -801,7 +801,8 @@ static bool is_partial(const tn_problem *problem, tn_body_id id) {
         if ((body->flags & TN_BODY_TIED) != 0 && (k == id || body->leader == id)) return true;
     }
     for (uint32_t i = 0; i < spans; i++)
-        if (span[i].body == id && (span[i].lo > 0 || span[i].hi < tn_problem_body(problem, id)->size))
+        if (span[i].body == id &&
+            (span[i].lo > 0 || span[i].hi < tn_problem_body(problem, id)->size))
             return true;
     return false;
 }

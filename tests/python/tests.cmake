@@ -19,6 +19,8 @@ if(NOT TENURE_TEST_PREFIX)
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/install.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.wheel NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${PROJECT_SOURCE_DIR}/tools/make-wheel ${PROJECT_BINARY_DIR}/wheel)
+  tenure_test(python.notebook NEEDS TENURE_DEBIAN_PYTHON3
+              COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/notebook.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>)
   tenure_test(python.train NEEDS TENURE_DEBIAN_PYTHON3
               COMMAND ${TENURE_DEBIAN_PYTHON3} ${python_tests}/train.py ${PROJECT_SOURCE_DIR} $<TARGET_FILE:libtenure>
                       $<TARGET_FILE:tenure_command> ${CMAKE_CURRENT_BINARY_DIR}/python_train)

@@ -3,6 +3,7 @@
  * operators apart, oneDNN the same within rounding, and tensors that are left keep their ids.
  */
 #include "count.h"
+#include "processor.h"
 #include "whole.h"
 
 #define TRIES 40u
@@ -218,7 +219,7 @@ static uint32_t check(const char *name, uint64_t seed, const tn_graph *apart, co
 
 static void fused_operators_compute_what_the_operators_compute(void **state) {
     (void)state;
-    bool library = tn_kernels_library(NULL, NULL) && __builtin_cpu_supports("avx512f");
+    bool library = tn_kernels_library(NULL, NULL) && processor_has("avx512f");
     const uint32_t tries = case_count(TRIES, 8);
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++) {
         uint32_t taken = 0;

@@ -574,6 +574,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "tn_problem_add_order": (status, [P(tn_problem), c_uint32, c_uint32, E]),
     "tn_problem_add_wait": (status, [P(tn_problem), c_uint32, c_uint32, E]),
     "tn_problem_add_span": (status, [P(tn_problem), P(tn_span), E]),
+    "tn_problem_price_pairs": (status, [P(tn_problem), E]),
     "tn_layout_waits": (status, [P(tn_problem), P(tn_layout), c_uint32, P(P(tn_wait)), P(c_uint64), P(c_uint64), E]),
     "tn_waits_release": (None, [P(tn_wait)]),
     "tn_problem_count": (c_uint32, [P(tn_problem)]),

@@ -226,7 +226,8 @@ def allowed(allow: Sequence[str], link: float) -> int:
         raise ValueError("allow: swap needs `link`, in bytes per second")
     names = set(allow)
     if names and names <= {"lossy", "split", "stream"}:  # as `--allow split`: next to what needs no option
-        names |= {"order", "recompute"} | ({"split"} if names == {"lossy"} else set()) | ({"swap"} if link > 0 else set())
+        more = {"order", "recompute"} | ({"split"} if names == {"lossy"} else set())
+        names |= more | ({"swap"} if link > 0 else set())
     if "lossy" in names:
         names.add("compress")
     return sum(ALLOW[name] for name in names)

@@ -80,8 +80,8 @@ enum {
       "for running a language model: type of its KV cache, f32, bf16, f16, f8_e4m3, i8, q8_0, "    \
       "q4_0 (default: bf16)")                                                                      \
     X(ESTIMATE_PREFILL, "prefill", "N",                                                            \
-      "for running a language model: tokens of all sequences in one forward pass (default: as in " \
-      "the runtime: llama.cpp 512, vllm 8192, transformers all)")                                  \
+      "tokens of all sequences in one forward pass of a language model (default: as in the "       \
+      "runtime: llama.cpp 512, vllm 8192, transformers all)")                                      \
     X(ESTIMATE_FULL_CACHE, "full-cache", NULL,                                                     \
       "keep the keys and values of all tokens in layers with sliding-window attention, as some "   \
       "runtimes do")                                                                               \
@@ -92,14 +92,13 @@ enum {
       "language model: devices that share it, tensor=N (a part of every matrix) or pipeline=N "    \
       "(whole layers). serial or safe: see `tenure plan`")                                         \
     X(ESTIMATE_HOST_LAYERS, "host-layers", "N",                                                    \
-      "for running a language model: keep the first N layers, with their KV cache, in host "       \
-      "memory (default: 0)")                                                                       \
+      "keep the first N layers of a language model, with their KV cache, in host memory "          \
+      "(default: 0)")                                                                              \
     X(ESTIMATE_HOST_EXPERTS, "host-experts", "N|all",                                              \
       "for running a language model: keep the experts of the first N layers in host memory "       \
       "(default: 0)")                                                                              \
     X(ESTIMATE_CACHED_EXPERTS, "cached-experts", "N",                                              \
-      "with --host-experts: keep copies of N experts of each of these layers on the device; the "  \
-      "others are copied to it when a token uses them (default: 0)")                               \
+      "with --host-experts: keep copies of N experts per layer on the device (default: 0)")        \
     X(ESTIMATE_RECOMPUTE, "recompute", "none|selective|full|PATTERN",                              \
       "recomputation in the layers of a transformer (default: none); for a model file: as in "     \
       "`tenure train`")                                                                            \
@@ -524,7 +523,7 @@ static const cli_topic estimate_topics[] = {
      "  tenure estimate model.onnx --pool caching --kernels onednn\n"},
     {"llm", "a language model to run: a folder, its config.json or its weights",
      "device batch sequence weight-type cache-type full-cache runtime prefill host-layers "
-     "host-experts cached-experts link parallel json",
+     "host-experts cached-experts parallel json",
      "  tenure estimate config.json --weight-type int4 --batch 8 --sequence 4096 --device l4\n"
      "  tenure estimate model.gguf --device 24GiB\n"},
     {"cluster", "a transformer that many devices train, by formulas from its config.json",

@@ -60,7 +60,7 @@ enum {
       "pass that chooses the changes: one of `tenure list passes` (default: joint)")               \
     X(FIT_SEGMENT, "segment", "PATTERN",                                                           \
       "recompute the operators that match this pattern " CLI_PATTERN                               \
-      " as one segment; may be repeated (for pass segments)")                                                                                 \
+      " as one segment; may be repeated (for pass segments)")                                      \
     X(FIT_LINK, "link", "SIZE/s",                                                                  \
       "allow swapping to the host, at this speed in each direction, such as 12GB/s")               \
     X(FIT_SWAP_DEVICE, "swap-device", "NAME", CLI_SWAP_DEVICE_HELP)                                \

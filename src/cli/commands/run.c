@@ -267,8 +267,8 @@ static void run_add_input(struct argp_state *state, run_arguments *arguments, ch
     if (arguments->given_count == RUN_INPUTS_MAX)
         cli_misuse(state, "--input: at most 256 inputs are supported");
     *equals = '\0';
-    arguments->given[arguments->given_count++] = (run_given){
-        .name = text, .what = cli_standard_value(state, "--input", equals + 1)};
+    arguments->given[arguments->given_count++] =
+        (run_given){.name = text, .what = cli_standard_value(state, "--input", equals + 1)};
 }
 
 static error_t run_parse(int key, char *value, struct argp_state *state) {

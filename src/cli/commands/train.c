@@ -53,7 +53,7 @@ enum {
       "part of the steps between)")                                                                \
     X(TRAIN_PRUNED, "prune-weights", "PATTERN",                                                    \
       "with --prune: prune the parameters that match this pattern " CLI_PATTERN                    \
-      "; may be repeated "     \
+      "; may be repeated "                                                                         \
       "(default: all float32 parameters of two or more extents)")                                  \
     X(TRAIN_CHECKPOINT, "checkpoint", "FILE",                                                      \
       "save the run to this file, so that --resume can continue it")                               \

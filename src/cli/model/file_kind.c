@@ -1,5 +1,5 @@
-/* file_kind.c - recognises files that another command reads, such as a trace or the configuration of
- * a language model, so that the error names the kind of the file and that command.
+/* file_kind.c - recognises files that another command reads, such as a trace or the configuration
+ * of a language model, so that the error names the kind of the file and that command.
  *
  * Only the first bytes of a regular file are searched, for marks that its writers put there. A file
  * without a mark is left to the reader of the command.
@@ -99,8 +99,7 @@ static bool kind_is_read_by(const char *readers, const char *command) {
 
 /* Refuses the contents of a model under a name of a problem. */
 static void kind_refuse_contents(struct argp_state *state, const kind_file *file) {
-    bool is_problem =
-        tn__has_suffix(file->path, ".json") || tn__has_suffix(file->path, ".csv");
+    bool is_problem = tn__has_suffix(file->path, ".json") || tn__has_suffix(file->path, ".csv");
     const tn__file_kind *is = tn__file_kind_of((tn__span){file->bytes, file->size});
     if (!is_problem || file->json != NULL || is == NULL || is->suffix == NULL) return;
     cli_misuse(state, "%s: this is %s; give it a name that ends in %s", cli_shown_path(file->path),

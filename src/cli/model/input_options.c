@@ -24,7 +24,7 @@
       "be repeated")                                                                               \
     X(CLI_PARAMETER, "parameter", "PATTERN",                                                       \
       "treat graph inputs that match this pattern " CLI_PATTERN                                    \
-      " as parameters, which are outside the arena; may be repeated")                                                                    \
+      " as parameters, which are outside the arena; may be repeated")                              \
     X(CLI_FORMAT, "format", "FORMAT",                                                              \
       "layout of activations of rank 4 and 5: nchw, nhwc, nChw8c, nChw16c, ... (default: as in "   \
       "the file)")                                                                                 \
@@ -72,8 +72,9 @@
 
 #define INPUT_RULES(X)                                                                             \
     X(CLI_KEEP, "keep", "PATTERN",                                                                 \
-      "never recompute, swap or encode the results of operators whose names match this pattern "   \
-      CLI_PATTERN ", or whose types match it after type:, such as type:Conv; may be repeated")        \
+      "never recompute, swap or encode the results of operators whose names match this "           \
+      "pattern " CLI_PATTERN                                                                       \
+      ", or whose types match it after type:, such as type:Conv; may be repeated")                 \
     X(CLI_SWAP, "swap", "PATTERN[:prefetch=N]",                                                    \
       "swap the results of matching operators to the host between their early and late readers; "  \
       "the copy back starts N operators before the first late reader (default: 1); may be "        \

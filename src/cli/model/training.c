@@ -41,9 +41,9 @@ enum {
     X(TRAINING_DECAY, "weight-decay", "SHARE",                                                     \
       "weight decay of the parameters in each step (default: 0)")                                  \
     X(TRAINING_FREEZE, "freeze", "PATTERN",                                                        \
-      "do not train parameters that match this pattern " CLI_PATTERN "; may be repeated")                \
+      "do not train parameters that match this pattern " CLI_PATTERN "; may be repeated")          \
     X(TRAINING_TRAIN, "trainable", "PATTERN",                                                      \
-      "also train constants that match this pattern " CLI_PATTERN "; may be repeated")                   \
+      "also train constants that match this pattern " CLI_PATTERN "; may be repeated")             \
     X(TRAINING_MICRO, "micro-batches", "N",                                                        \
       "number of runs whose gradients are summed for one update (default: 1)")                     \
     X(TRAINING_PARTS, "loss-parts", "N",                                                           \

@@ -33,8 +33,8 @@ static sigset_t write_signals(void) {
     return signals;
 }
 
-/* Blocks these signals in the calling thread; the write then fails with EFBIG or EPIPE. *before: set
- * to the signals that were blocked before, for write_end. */
+/* Blocks these signals in the calling thread; the write then fails with EFBIG or EPIPE. *before:
+ * set to the signals that were blocked before, for write_end. */
 static void write_begin(sigset_t *before) {
     sigset_t signals = write_signals();
     pthread_sigmask(SIG_BLOCK, &signals, before);
@@ -116,8 +116,8 @@ void tn__watched_open(tn__watched *watched, const char *source, const tn_context
     *watched = (tn__watched){.patience = WATCHED_PATIENCE, .context = tn__context(context)};
     options.source = source;
     if (tn_watch_create(&options, &watched->watch, &error) == TN_OK) return;
-    tn__say("tenure: TENURE_WATCH: %s%s%s\n", error.where,
-            error.where[0] != '\0' ? ": " : "", error.message);
+    tn__say("tenure: TENURE_WATCH: %s%s%s\n", error.where, error.where[0] != '\0' ? ": " : "",
+            error.message);
 }
 
 void tn__watched_close(tn__watched *watched) {
@@ -188,8 +188,8 @@ static void trace_end(tn__trace *trace, size_t done, int reason) {
     close(trace->file);
     trace->file = -1;
     trace->failed = true;
-    tn__say("tenure: TENURE_TRACE: the trace ends after %" PRIu64 " rows: %s\n",
-            trace->kept, strerror(reason));
+    tn__say("tenure: TENURE_TRACE: the trace ends after %" PRIu64 " rows: %s\n", trace->kept,
+            strerror(reason));
 }
 
 static void trace_flush(tn__trace *trace) {
@@ -314,8 +314,8 @@ void tn__trace_free(tn__trace *trace, uint64_t name) {
 
 void tn__trace_print(const tn__trace *trace) {
     if (trace->failed)
-        tn__say("tenure: trace: %" PRIu64 " rows written, %" PRIu64 " rows lost\n",
-                trace->kept, trace->lost);
+        tn__say("tenure: trace: %" PRIu64 " rows written, %" PRIu64 " rows lost\n", trace->kept,
+                trace->lost);
 }
 
 void tn__trace_close(tn__trace *trace) {

@@ -404,9 +404,17 @@ static void pprof_release(pprof_reading *reading) {
     tn__names_release(&reading->words_used);
 }
 
+/* Whether the first field is a ValueType: at most two fields, each a tag and a varint. The tag of
+ * the Profile's field is the byte of a line feed, with which traces of PyTorch's profiler begin. */
+static bool pprof_begins(const uint8_t *bytes, size_t size) {
+    enum { TYPE_MOST = 2 * (1 + 10), TAG_TYPE = 1 << 3, TAG_UNIT = 2 << 3 };
+    if (size < 2 || bytes[0] != (PPROF_TYPE << 3 | 2) || bytes[1] > TYPE_MOST) return false;
+    return bytes[1] == 0 || (size > 2 && (bytes[2] == TAG_TYPE || bytes[2] == TAG_UNIT));
+}
+
 bool tn__pprof_recognises(const char *name, const void *bytes, size_t size) {
-    bool by_name = tn__has_suffix(name, ".prof") || tn__has_suffix(name, ".pb.gz");
-    return by_name || (size > 0 && *(const uint8_t *)bytes == (PPROF_TYPE << 3 | 2));
+    return tn__has_suffix(name, ".prof") || tn__has_suffix(name, ".pb.gz") ||
+           pprof_begins(bytes, size);
 }
 
 tn_status tn__pprof_read(const char *name, const void *bytes, size_t size, const tn_context *given,

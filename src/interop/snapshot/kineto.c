@@ -237,6 +237,7 @@ typedef struct kineto_reading {
     const char **texts;
     size_t text_count, text_room;
     uint32_t thread_count, device_count;
+    bool is_plain; /* written by a PyTorch without Kineto, such as Debian's */
     kineto_device devices[KINETO_DEVICES];
     tn_error *error;
 } kineto_reading;
@@ -440,6 +441,7 @@ static tn_status kineto_add(kineto_reading *reading) {
         TN_FAIL(reading->error, TN_E_UNSUPPORTED, "byte %zu: an event of more than 1 MiB",
                 (size_t)(begin - scan->start));
     if (kineto_is(event.name, "[memory]")) return kineto_add_memory(reading, &event);
+    if (kineto_is(event.pid, "CPU functions")) reading->is_plain = true;
     if (kineto_is(event.phase, "X") && kineto_covers(event.category))
         return kineto_add_range(reading, &event);
     return TN_OK;
@@ -716,6 +718,10 @@ static tn_status kineto_words(kineto_reading *reading) {
 
 static tn_status kineto_finish(kineto_reading *reading) {
     tn_snapshot *snapshot = reading->snapshot;
+    if (reading->memory_count == 0 && reading->is_plain)
+        TN_FAIL(reading->error, TN_E_INVALID,
+                "this trace has no memory events, because the PyTorch that wrote it was built "
+                "without Kineto; record it with another build of PyTorch");
     if (reading->memory_count == 0)
         TN_FAIL(reading->error, TN_E_INVALID,
                 "this trace has no memory events; record it with "

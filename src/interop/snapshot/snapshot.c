@@ -200,6 +200,7 @@ static tn_status snapshot_sort(const void *bytes, size_t size, tn_error *error) 
          "needed: "
          "torch.cuda.memory._dump_snapshot() writes one"},
     };
+    if (size == 0) TN_FAIL(error, TN_E_INVALID, "the file is empty");
     for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++)
         if (size >= sorts[i].size && memcmp(bytes, sorts[i].begins, sorts[i].size) == 0)
             TN_FAIL(error, TN_E_UNSUPPORTED, "%s", sorts[i].text);

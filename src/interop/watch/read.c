@@ -382,8 +382,8 @@ static tn_status read_tables(read_view *view, uid_t owner, tn_error *error) {
         if (!view->view.has_ended && !tn__watch_is_mapped(view->view.pid, path, true)) continue;
         status = read_open(path, owner, &file, error);
         if (status == TN_OK)
-            status = read_file_table(file, view, symbols, &view->tables[view->view.table_count],
-                                     error);
+            status =
+                read_file_table(file, view, symbols, &view->tables[view->view.table_count], error);
         bool is_gone = file < 0 && access(path, F_OK) != 0; /* since the folder was listed */
         if (file >= 0) close(file);
         if (status == TN_OK) view->view.table_count++;

@@ -1,11 +1,11 @@
 /* symbols.c - names for addresses of the code of another process.
  *
- * The publishing process stores addresses, and lines of its mappings for readers after its end. Looking up their names there would take the lock of
- * the dynamic loader within malloc, which can deadlock. The reader finds the file that is mapped at
- * an address in /proc/PID/maps, and the function in the symbol table of that file. Files are read
- * with bounds, not mapped: they may change or be damaged. A file that was replaced since it was
- * mapped (another inode) is not read. Without a symbol, the line is the address in the file, as
- * addr2line takes it.
+ * The publishing process stores addresses, and lines of its mappings for readers after its end.
+ * Looking up their names there would take the lock of the dynamic loader within malloc, which can
+ * deadlock. The reader finds the file that is mapped at an address in /proc/PID/maps, and the
+ * function in the symbol table of that file. Files are read with bounds, not mapped: they may
+ * change or be damaged. A file that was replaced since it was mapped (another inode) is not read.
+ * Without a symbol, the line is the address in the file, as addr2line takes it.
  *
  * Cost: one pass over the mappings; for each file with an address, O(n log n) for its n functions.
  * Source: System V ABI, Object Files, for ELF; proc(5) for the mappings.

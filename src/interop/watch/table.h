@@ -10,9 +10,9 @@
  * when the row changes after it (`seen`), so a new peak costs O(1). Each change has a number; a
  * moment is known by the number of the change that reached it.
  *
- * After the rows, a table has the lines of /proc/PID/maps that describe code, so that addresses still
- * have names when the process has ended. The publishing process copies them when it meets an address
- * outside of them.
+ * After the rows, a table has the lines of /proc/PID/maps that describe code, so that addresses
+ * still have names when the process has ended. The publishing process copies them when it meets an
+ * address outside of them.
  *
  * The file is FOLDER/tenure-watch-PID-SOURCE with mode 0600 in /dev/shm, or in /tmp where that does
  * not exist. Not XDG_RUNTIME_DIR: the reader may have another value of it. The file is created with
@@ -35,7 +35,7 @@
 #define TN__WATCH_ROWS_MAX 65535u
 #define TN__WATCH_ROWS_DEFAULT 2047u
 #define TN__WATCH_MAPS_ROOM 65536u /* bytes for the lines about code */
-#define TN__WATCH_SOURCE_MAX 32u /* bytes of a name, with its terminating NUL */
+#define TN__WATCH_SOURCE_MAX 32u   /* bytes of a name, with its terminating NUL */
 
 typedef enum tn__watch_moment_id {
     TN__WATCH_PEAK,

@@ -152,7 +152,8 @@ bool tn__file_kind_has_suffix(const char *suffix) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         has = has || strcmp(suffix, others[i]) == 0;
     for (size_t i = 0; i < sizeof kind_marks / sizeof *kind_marks; i++)
-        has = has || (kind_marks[i].kind.suffix != NULL && strcmp(suffix, kind_marks[i].kind.suffix) == 0);
+        has = has ||
+              (kind_marks[i].kind.suffix != NULL && strcmp(suffix, kind_marks[i].kind.suffix) == 0);
 #ifndef TENURE_MINIMAL
     for (size_t i = 0; i < sizeof kind_members / sizeof *kind_members; i++)
         has = has || strcmp(suffix, kind_members[i].kind.suffix) == 0;

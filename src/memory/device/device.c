@@ -88,8 +88,8 @@ static tn_status device_find(const tn_device_options *options, const tn__driver 
     }
     char asked[TN__NEAR_TEXT];
     TN_FAIL(error, TN_E_UNKNOWN, "there is no device '%.80s'; %s", options->device,
-            tn__near_of(options->device, tn_device_count(), tn_device_name,
-                        "see `tn_device_name`", asked));
+            tn__near_of(options->device, tn_device_count(), tn_device_name, "see `tn_device_name`",
+                        asked));
 }
 
 tn_status tn__device_known(const char *name, tn_error *error) {

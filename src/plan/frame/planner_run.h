@@ -81,8 +81,8 @@ typedef struct tn__prepared_bank {
     size_t clock_room;
     /* apart: separations; costs: reuse costs of pairs that may share bytes */
     tn__besides apart, costs;
-    /* the exclusions between the bank's buffers, by their numbers in the problem (`ids`); NULL: there
-     * are none */
+    /* the exclusions between the bank's buffers, by their numbers in the problem (`ids`); NULL:
+     * there are none */
     const tn__exclusions *exclusions;
     tn__byte_range *reserved; /* [reserved_count], the reserved ranges, sorted and merged */
     uint32_t reserved_count;

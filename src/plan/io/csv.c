@@ -17,9 +17,9 @@
  * without this column every offset pins, in the bank that the row names. `apart` lists ids of rows,
  * with blanks between: buffers that never share bytes with this one. `costs` lists `id` or
  * `id:cost`, with blanks between: the reuse cost of this buffer with the buffer of that id, default
- * 1. `excludes` lists ids of rows like `apart`: buffers that are never live at the same time as this
- * one. `reserved` lists `first-last`, with blanks between: bytes that no buffer of the row's bank may
- * hold.
+ * 1. `excludes` lists ids of rows like `apart`: buffers that are never live at the same time as
+ * this one. `reserved` lists `first-last`, with blanks between: bytes that no buffer of the row's
+ * bank may hold.
  *
  * Cost: O(bytes). Source: google/minimalloc, converter.cc and README (facts, no code).
  */
@@ -87,7 +87,8 @@ static const struct {
 
 typedef tn__csv_field csv_text;
 
-/* an entry of `apart`, `costs` or `excludes`: row `row` names the row with id `other` in `column` */
+/* an entry of `apart`, `costs` or `excludes`: row `row` names the row with id `other` in `column`
+ * */
 typedef struct csv_pair {
     csv_text other;
     int64_t cost;
@@ -467,7 +468,8 @@ static tn_status csv_reserved(csv_reader *reader, tn_bank_id bank) {
     return TN_OK;
 }
 
-/* Adds the pairs of `apart`, `costs` and `excludes` to the problem, after all rows have been read. */
+/* Adds the pairs of `apart`, `costs` and `excludes` to the problem, after all rows have been read.
+ * */
 static tn_status csv_add_pairs(csv_reader *reader) {
     tn__reading *reading = reader->reading;
     for (size_t i = 0; i < reader->pair_count; i++) {

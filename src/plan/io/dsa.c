@@ -13,17 +13,18 @@
  * Pools become banks of the problem, and buffers become its buffers, in the order of the file. Ids
  * are any integers; pairs refer to ids. A capacity of null means no limit. All lists of constraints
  * are optional. A constraint of another kind, and several allowed pools, are refused, never
- * dropped. Reasons, metadata, bank geometry, provenance and the objective do not change the problem.
+ * dropped. Reasons, metadata, bank geometry, provenance and the objective do not change the
+ * problem.
  *
  * Colocated buffers (transitively) form a class, which lies at one offset. For all other buffers
- * each of them is as large as the largest of the class, so it gets that size here, tied to the first
- * buffer of the class. A buffer pinned exclusively is live from the first step of the problem to the
- * last. An exclusion of two buffers permits their classes to share bytes only if no other buffers of
- * these classes are live at the same time; the classes have one offset, so any other conflict keeps
- * all of their bytes apart.
+ * each of them is as large as the largest of the class, so it gets that size here, tied to the
+ * first buffer of the class. A buffer pinned exclusively is live from the first step of the problem
+ * to the last. An exclusion of two buffers permits their classes to share bytes only if no other
+ * buffers of these classes are live at the same time; the classes have one offset, so any other
+ * conflict keeps all of their bytes apart.
  *
- * Cost: O(bytes) expected time (ids are hashed), O(bytes) memory. An exclusion between classes takes
- * the product of their numbers of buffers, up to a limit for the file.
+ * Cost: O(bytes) expected time (ids are hashed), O(bytes) memory. An exclusion between classes
+ * takes the product of their numbers of buffers, up to a limit for the file.
  * Source: tonibohnlein/dsa-solver, docs/structured_problem_schema_v1.md and
  * src/dsa/model/validator.cpp (facts, no code).
  */
@@ -415,8 +416,8 @@ static bool dsa_meet(const tn_body *a, const tn_body *b) {
     return false;
 }
 
-/* Adds an exclusion of two classes, unless two buffers of them that are not excluded are live at the
- * same time. */
+/* Adds an exclusion of two classes, unless two buffers of them that are not excluded are live at
+ * the same time. */
 static tn_status dsa_exclude(dsa_reader *reader, uint32_t a, uint32_t b) {
     tn_problem *problem = reader->reading->problem;
     for (uint32_t i = a; i != DSA_NONE; i = reader->rows[i].next) {

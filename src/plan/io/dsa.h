@@ -8,7 +8,8 @@
 
 /* Reads a problem from a parsed file. May change `root`. */
 tn_status tn__dsa_read(tn__reading *reading, json_t *root);
-/* Reads the placements of a solution for `problem`; see tn_layout_load. `name` is that of the file. */
+/* Reads the placements of a solution for `problem`; see tn_layout_load. `name` is that of the
+ * file. */
 tn_status tn__dsa_solution_read(const tn_problem *problem, const char *name, const json_t *root,
                                 uint64_t *offsets, tn_bank_id *banks, tn_error *error);
 

@@ -15,8 +15,9 @@
  * A problem with separations ("apart": [[i, j], ...]), reuse costs ("reuse_costs": [[i, j, cost],
  * ...]; both with indices of "buffers") or reserved ranges (in a pool, "reserved": [[first, last],
  * ...]) has "version": 2, so that readers that do not know these members refuse it. A problem with
- * exclusions ("exclusions": [[i, j], ...]) has "version": 3. The events of a program are "events": [time, ...], "order" and "waits": [[before, after], ...], "spans":
- * [{"buffer", "write", "uses", "lo", "hi"}].
+ * exclusions ("exclusions": [[i, j], ...]) has "version": 3. The events of a program are "events":
+ * [time, ...], "order" and "waits": [[before, after], ...], "spans": [{"buffer", "write", "uses",
+ * "lo", "hi"}].
  *
  * "size", "first" and "last_excl" are required; null means absent; members with other names are
  * ignored. An offset pins only with "pinned": true. Numbers are integers. jansson refuses bad

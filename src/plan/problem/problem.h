@@ -111,9 +111,9 @@ uint32_t tn__reserved_of(const tn_problem *problem, tn_bank_id bank, tn__byte_ra
 tn_status tn__above_reserved(const tn_problem *problem, tn_bank_id bank, uint64_t *bytes,
                              tn_error *error);
 
-/* The exclusions of a problem, between buffers that are not tied and groups: a group is given by its
- * root. The buffers that are excluded with buffer i are others[begin[i]] to others[begin[i + 1] -
- * 1], in ascending order; each pair is in the lists of both. */
+/* The exclusions of a problem, between buffers that are not tied and groups: a group is given by
+ * its root. The buffers that are excluded with buffer i are others[begin[i]] to others[begin[i + 1]
+ * - 1], in ascending order; each pair is in the lists of both. */
 typedef struct tn__exclusions {
     size_t *begin; /* [problem->count + 1]; NULL: there are no exclusions */
     tn_body_id *others;

@@ -11,10 +11,10 @@
  * B = 1 takes all pieces and counts plain bytes; a larger B takes fewer pieces and counts more
  * bytes for each. The bound is the maximum over the blocks that occur. Reserved ranges below the
  * bound of B = 1 raise it by their bytes. They do not raise the other bounds, because they may lie
- * in the bytes that are lost to alignment. Excluded buffers are never live at the same time, so their
- * bytes do not add up: the smaller of the two is counted only before or after the live range of the
- * other, whichever is longer. A buffer ends no lower than its size, and a pinned one
- * at its offset plus its size: these ends are bounds as well.
+ * in the bytes that are lost to alignment. Excluded buffers are never live at the same time, so
+ * their bytes do not add up: the smaller of the two is counted only before or after the live range
+ * of the other, whichever is longer. A buffer ends no lower than its size, and a pinned one at its
+ * offset plus its size: these ends are bounds as well.
  *
  * Cost: O(n log n + n * blocks) time for at most 41 blocks (most often one), O(n) memory.
  */
@@ -102,8 +102,8 @@ static void bounds_sweep(bounds *found, uint8_t exponent) {
     }
 }
 
-/* Cuts a piece of buffer `id` so that no buffer counts at the same time as one that is excluded with
- * it. False if nothing is left. */
+/* Cuts a piece of buffer `id` so that no buffer counts at the same time as one that is excluded
+ * with it. False if nothing is left. */
 static bool bounds_cut(const tn__wholes *wholes, tn_bank_id bank, size_t id, tn_piece *piece) {
     const tn__exclusions *exclusions = &wholes->exclusions;
     uint64_t size = tn__whole(wholes, id)->size;

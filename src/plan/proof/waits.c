@@ -197,8 +197,7 @@ static tn_status waits_list_pairs(const waits_job *job, waits_pairs *pairs, tn_e
             pairs->items[pairs->count++] = (uint64_t)low << 32 | (a->body ^ b->body ^ low);
         }
     }
-    if (pairs->count > 1)
-        qsort(pairs->items, pairs->count, sizeof *pairs->items, waits_pair_order);
+    if (pairs->count > 1) qsort(pairs->items, pairs->count, sizeof *pairs->items, waits_pair_order);
     return TN_OK;
 }
 
@@ -211,8 +210,8 @@ tn_status tn_problem_price_pairs(tn_problem *problem, tn_error *error) {
     for (size_t i = 0; i < pairs.count && status == TN_OK; i++) {
         uint64_t pair = pairs.items[i];
         if (i == 0 || pair != pairs.items[i - 1])
-            status = tn_problem_add_reuse_cost(problem, (tn_body_id)(pair >> 32),
-                                               (tn_body_id)pair, 1, error);
+            status = tn_problem_add_reuse_cost(problem, (tn_body_id)(pair >> 32), (tn_body_id)pair,
+                                               1, error);
     }
     tn__free(context, pairs.items, pairs.room * sizeof *pairs.items);
     tn__rows_free(context, &job.direct);

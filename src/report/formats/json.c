@@ -104,9 +104,9 @@ static void json_pairs(tn__text *text, const char *member, const tn_pair *pairs,
     tn__text_put(text, "]");
 }
 
-/* Returns the version of the format that has all constraints of the problem. Readers of version 1 do
- * not know separations, reuse costs and reserved ranges, and readers of version 2 no exclusions; they
- * would misunderstand the problem. */
+/* Returns the version of the format that has all constraints of the problem. Readers of version 1
+ * do not know separations, reuse costs and reserved ranges, and readers of version 2 no exclusions;
+ * they would misunderstand the problem. */
 static int json_version(const tn_problem *problem) {
     uint32_t apart, costs, reserved, exclusions;
     tn_problem_exclusions(problem, &exclusions);

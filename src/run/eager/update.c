@@ -78,8 +78,7 @@ static tn_status update_check_twice(const tn_eager_optimizer *it, tn_error *erro
         if (items[i].key == items[i - 1].key)
             status = tn__fail(error, TN_E_INVALID,
                               "parameters %u and %u are one tensor, '%.80s'; give it once",
-                              items[i - 1].id, items[i].id,
-                              it->eager->items[items[i].key].name);
+                              items[i - 1].id, items[i].id, it->eager->items[items[i].key].name);
     tn__free(context, items, bytes);
     return status;
 }
@@ -203,10 +202,10 @@ tn_status tn_eager_optimizer_step(tn_eager_optimizer *it, tn_handle *gradients,
                                   double learning_rate, tn_error *error) {
     const float rate = (float)learning_rate;
     if (!isfinite(rate))
-        return tn__where(error,
-                         tn__fail(error, TN_E_INVALID, "a learning rate of %g is not finite",
-                                  learning_rate),
-                         "optimizer");
+        return tn__where(
+            error,
+            tn__fail(error, TN_E_INVALID, "a learning rate of %g is not finite", learning_rate),
+            "optimizer");
     const int64_t step = it->step; /* the operators count from 0 */
     const tn_eager_data rate_data = {
         .dtype = TN_FLOAT32, .kind = TN_KIND_INPUT, .data = &rate, .name = "learning_rate"};

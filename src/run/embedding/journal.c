@@ -275,13 +275,12 @@ tn_status tn__journal_look(tn_embedding *e, tn_error *error) {
     if (journal->file < 0) return journal_refuse(e, error);
     TN_TRY(journal_find(e, &size, &leads_back, error));
     if (!leads_back) return TN_OK;
-    return tn__where(
-        error,
-        tn__fail(error, TN_E_UNSUPPORTED,
-                 "the table was left in the middle of training, and what was done "
-                 "since its last checkpoint must be undone first: open it for writing "
-                 "(`tn_embedding_open`)"),
-        "%s", e->path);
+    return tn__where(error,
+                     tn__fail(error, TN_E_UNSUPPORTED,
+                              "the table was left in the middle of training, and what was done "
+                              "since its last checkpoint must be undone first: open it for writing "
+                              "(`tn_embedding_open`)"),
+                     "%s", e->path);
 }
 
 /* Closes the journal, and removes its file if it is empty. */

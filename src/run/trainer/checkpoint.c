@@ -379,7 +379,8 @@ typedef struct run_setting {
     setting_kind kind;
 } run_setting;
 
-#define SETTING(field, name, kind) {name, offsetof(tn_checkpoint_run, field), kind}
+#define SETTING(field, name, kind)                                                                 \
+    { name, offsetof(tn_checkpoint_run, field), kind }
 static const run_setting run_settings[] = {
     SETTING(seed, "seed", SETTING_COUNT),
     SETTING(batch, "batch", SETTING_COUNT),

@@ -279,8 +279,7 @@ static tn_status trainer_start(tn_trainer *trainer, tn_error *error) {
 static tn_status trainer_options(tn_trainer *trainer, tn_error *error) {
     tn_trainer_options *options = &trainer->options;
     const tn_train_options train = tn__train_options(options->train);
-    const bool adam =
-        train.optimizer == TN_OPTIMIZER_ADAM || train.optimizer == TN_OPTIMIZER_ADAMW;
+    const bool adam = train.optimizer == TN_OPTIMIZER_ADAM || train.optimizer == TN_OPTIMIZER_ADAMW;
     const bool momentum = train.optimizer == TN_OPTIMIZER_MOMENTUM;
     if (!isfinite(options->rate))
         TN_FAIL(error, TN_E_INVALID, "a learning rate of %g is not finite", options->rate);

@@ -79,15 +79,12 @@ class Hook:
         self.hooks.remove(self.function)
 
 
+before, after = [], []  # hooks for all modules
+
+
 class Module:
     def __init__(self):
-        self.before, self.after, self.own, self.extra, self.parts = [], [], {}, {}, {}
-
-    def register_forward_pre_hook(self, function):
-        return Hook(self.before, function)
-
-    def register_forward_hook(self, function):
-        return Hook(self.after, function)
+        self.own, self.extra, self.parts = {}, {}, {}
 
     def named_modules(self, prefix=""):
         yield prefix, self
@@ -106,10 +103,10 @@ class Module:
         return self._named("extra")
 
     def __call__(self, *inputs):
-        for hook in self.before:
+        for hook in before:
             hook(self, inputs)
         output = self.forward(*inputs)
-        for hook in self.after:
+        for hook in after:
             hook(self, inputs, output)
         return output
 
@@ -121,6 +118,9 @@ torch.nn = types.SimpleNamespace(Module=Module, Parameter=Parameter)
 torch.is_grad_enabled = lambda: state.grad
 torch._C = types.SimpleNamespace(_current_graph_task_id=lambda: state.task)
 sys.modules["torch"] = torch
-for name in ("torch.utils", "torch.utils._python_dispatch"):
+for name in ("torch.utils", "torch.utils._python_dispatch", "torch.nn", "torch.nn.modules", "torch.nn.modules.module"):
     sys.modules[name] = types.ModuleType(name)
+hooks = sys.modules["torch.nn.modules.module"]
+hooks.register_module_forward_pre_hook = lambda function: Hook(before, function)
+hooks.register_module_forward_hook = lambda function: Hook(after, function)
 sys.modules["torch.utils._python_dispatch"].TorchDispatchMode = TorchDispatchMode

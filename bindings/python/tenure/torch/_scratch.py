@@ -6,10 +6,12 @@ type. Sums of booleans and short integers do the same.
 Some operators copy inputs that are not contiguous. Products copy only matrices that are contiguous neither by rows nor by
 columns.
 
-Convolutions: oneDNN works in blocked formats, and PyTorch makes tensors for the copies of input, weights and output in
-these formats. Blocked formats round channels up to 16. With channels last, only weights are copied. Convolutions that
-oneDNN does not compute (transposed ones, small ones) use a matrix of columns. 1 x 1 convolutions need neither, except in
-bfloat16. Measured with PyTorch 1.13's profiler.
+Convolutions: PyTorch computes them by oneDNN or by itself, which depends on sizes and the number of threads. oneDNN works in
+blocked formats, and PyTorch makes tensors for the copies of input, weights and output in these formats. Blocked formats
+round channels up to 16, in each group. With channels last, only weights are copied. PyTorch itself uses a matrix of columns,
+except for 1 x 1 convolutions; for groups it computes each apart and concatenates. Rules for usual convolutions are exact. The
+buffers of oneDNN's implementations are bounded from above: they differ between processors, and grow with threads. Measured
+with PyTorch 1.13's profiler (check_convolutions of tests/python/torch_estimate.py).
 """
 from typing import Any, List
 
@@ -23,25 +25,45 @@ def count(shape: Any) -> int:
     return int(torch.Size(shape).numel())
 
 
-def blocked(shape: Any, *dimensions: int) -> int:
-    """The number of elements with these dimensions rounded up."""
-    return count(-(-extent // CHANNELS) * CHANNELS if at in dimensions else extent for at, extent in enumerate(shape))
+def up(channels: int) -> int:
+    """The channels of a blocked format."""
+    return -(-channels // CHANNELS) * CHANNELS
 
 
-def copies(x: Any, weight: Any, y: Any, groups: int) -> Any:
-    """The number of elements of input, weights and output in oneDNN's formats."""
-    few, alone = x.shape[1] < CHANNELS, weight.shape[1] == 1 and groups > 1
-    wide = count(weight.shape) if alone else blocked(weight.shape, 0) if few else blocked(weight.shape, 0, 1)
-    return 0 if few else blocked(x.shape, 1), wide, blocked(y.shape, 1)
+def blocked(shape: Any) -> int:
+    """The elements of a picture in a blocked format."""
+    return count(shape) // max(int(shape[1]), 1) * up(int(shape[1]))
 
 
-def in_columns(x: Any, weight: Any, y: Any, transposed: bool, groups: int) -> int:
-    """The number of elements of the matrix of columns; 0: oneDNN computes it."""
+def is_by_depth(weight: Any, groups: int) -> bool:
+    """Whether each group has one channel."""
+    return bool(groups > 1 and weight.shape[1] == 1 and weight.shape[0] == groups)
+
+
+def blocked_weights(weight: Any, groups: int, few: bool, last: bool) -> int:
+    """The elements of weights in a blocked format. `few`: the channels of the input are not rounded up."""
+    outputs, inputs = int(weight.shape[0]) // groups, int(weight.shape[1])
+    kernel = count(weight.shape[2:])
+    if is_by_depth(weight, groups) and not last:
+        return up(groups) * kernel
+    return groups * up(outputs) * (inputs if few else up(inputs)) * kernel
+
+
+def is_ours(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> bool:
+    """Whether PyTorch computes the convolution itself (ConvParams::use_mkldnn)."""
+    kernel = [1, *weight.shape[2:]][-2:]
+    simple = all(n == 1 for n in (*stride, *dilation, *kernel)) and x.shape[0] < 16 and torch.get_num_threads() == 1
+    small = groups == 1 and min(kernel) <= 3 and x.shape[0] == 1 and count(x.shape[:4]) <= SMALL
+    return bool(simple or small or x.dtype not in (torch.float32, torch.bfloat16))
+
+
+def in_columns(x: Any, weight: Any, y: Any, stride: Any, padding: Any, transposed: bool) -> int:
+    """The number of elements of the matrix of columns."""
     if transposed:
         return count(weight.shape[1:]) * count(x.shape[2:])
-    if groups == 1 and x.shape[0] == 1 and x.numel() <= SMALL and max(weight.shape[2:]) <= 3:
-        return count(weight.shape[1:]) * count(y.shape[2:])
-    return 0
+    if all(n == 1 for n in (*weight.shape[2:], *stride)) and not any(padding):
+        return 0
+    return int(y.shape[0]) * count(weight.shape[1:]) * count(y.shape[2:])
 
 
 LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -53,53 +75,86 @@ def is_last(tensor: Any) -> bool:
     return wanted is not None and not tensor.is_contiguous() and bool(tensor.is_contiguous(memory_format=wanted))
 
 
-def beside_last(x: Any, weight: Any, *more: Any) -> int:
-    """Elements that are copied where input or weights have their channels last; 0: neither has."""
-    if not is_last(x) and not is_last(weight):
-        return 0
-    copied = [tensor for tensor in (x, weight, *more) if not tensor.is_contiguous(memory_format=LAST[x.dim()])]
-    return blocked(weight.shape, 0, 1) + sum(count(tensor.shape) for tensor in copied)
+def copied(last: bool, *tensors: Any) -> int:
+    """The elements of the tensors that are copied because they have another layout."""
+    wanted = LAST[tensors[0].dim()] if last else torch.contiguous_format
+    return sum(count(tensor.shape) for tensor in tensors if not tensor.is_contiguous(memory_format=wanted))
 
 
-def gradients_last(weight: Any, wanted: Any) -> int:
-    """Elements of the gradients of weights and bias, which are computed in oneDNN's layout and then copied."""
-    return (count(weight.shape) if wanted[1] else 0) + (int(weight.shape[0]) if wanted[2] else 0)
+def buffers(x: Any, weight: Any, y: Any, stride: Any, groups: int, last: bool) -> int:
+    """An upper bound of the elements that oneDNN's implementations need in addition."""
+    threads, found = torch.get_num_threads(), 0
+    if any(n != 1 for n in stride) and all(n == 1 for n in weight.shape[2:]):  # the pixels that are read
+        found += threads * -(-int(x.shape[1]) // 64) * 64 * (count(y.shape[2:]) + CHANNELS)
+    if last:
+        found += threads * 2080
+    if groups > 1 and weight.shape[1] > 1:
+        found += count(weight.shape) // 8 + 64
+    if weight.shape[0] % CHANNELS:  # the bias
+        found += 4 * CHANNELS
+    return found
 
 
-def is_product(weight: Any, stride: Any, padding: Any) -> bool:
-    if weight.dtype == torch.bfloat16:
-        return False
-    return all(n == 1 for n in weight.shape[2:]) and all(n == 1 for n in stride) and not any(padding)
+def has_few(x: Any, weight: Any, groups: int, last: bool) -> bool:
+    """Whether the input is read as it is, because it has few channels."""
+    return bool(groups == 1 and x.shape[1] < CHANNELS and not last and any(n != 1 for n in weight.shape[2:]))
 
 
 def forward(args: Any, y: Any) -> int:
-    x, weight, _, stride, padding, _, transposed, _, groups = args
-    columns: int = in_columns(x, weight, y, transposed, groups)
-    if columns or is_product(weight, stride, padding):
-        return columns
-    beside = beside_last(x, weight)
-    if beside:
-        return beside
-    x_copy, w_copy, y_copy = copies(x, weight, y, groups)
-    return int(max(x_copy + w_copy + y_copy - y.numel(), y_copy))
+    x, weight, _, stride, padding, dilation, transposed, _, groups = args
+    columns, last = in_columns(x, weight, y, stride, padding, transposed), is_last(x) or is_last(weight)
+    ours = 0
+    if transposed or is_ours(x, weight, stride, dilation, groups) or x.dtype == torch.bfloat16:
+        apart = 0 if groups == 1 else max(count(y.shape), (count(x.shape) + count(weight.shape)) // groups)
+        ours = copied(last, x, weight) + columns + apart
+    if transposed or is_ours(x, weight, stride, dilation, groups):
+        return ours
+    few = has_few(x, weight, groups, last)
+    wide = blocked_weights(weight, groups, few, last)
+    beside = copied(last, x, weight) + buffers(x, weight, y, stride, groups, last)
+    if last:
+        return max(ours, beside + wide)
+    y_copy = blocked(y.shape)
+    return int(max(ours, beside + max((0 if few else blocked(x.shape)) + wide + y_copy - count(y.shape), y_copy)))
 
 
 def backward(args: Any) -> int:
-    grad, x, weight, _, stride, padding, _, transposed, _, groups, wanted = args
-    columns: int = in_columns(x, weight, grad, transposed, groups)
-    if columns or is_product(weight, stride, padding):
-        return columns
-    beside = beside_last(x, weight, grad)
-    if beside:
-        return beside + gradients_last(weight, wanted)
-    x_copy, w_copy, y_copy = copies(x, weight, grad, groups)
-    made = [x.numel() if wanted[0] else 0, weight.numel() if wanted[1] else 0]
-    # The weights' gradient comes last. It is copied from oneDNN's layout when the other copies are released.
+    grad, x, weight, _, stride, padding, dilation, transposed, _, groups, wanted = args
+    columns, last = in_columns(x, weight, grad, stride, padding, transposed), is_last(x) or is_last(weight)
     bias = int(weight.shape[0]) if wanted[2] else 0
-    most = made[0] + w_copy + max(x_copy + y_copy, made[1] + bias) if wanted[1] else 0
-    if wanted[0]:
-        most = max(most, y_copy + w_copy + blocked(x.shape, 1))
-    return int(max(most - sum(made), 0))
+    of_x = count(x.shape) if wanted[0] else 0
+    made = of_x + (count(weight.shape) if wanted[1] else 0) + bias
+    ours = 0
+    if transposed or is_ours(x, weight, stride, dilation, groups) or x.dtype == torch.bfloat16:
+        one = (count(x.shape) + count(weight.shape) + count(grad.shape)) // groups  # tensors of one group
+        ours = copied(last, grad, x, weight) + columns + (0 if groups == 1 else max(made, one))
+    if transposed or is_ours(x, weight, stride, dilation, groups):
+        return ours
+    few = has_few(x, weight, groups, last)
+    wide, narrow = blocked_weights(weight, groups, False, last), blocked_weights(weight, groups, few, last)
+    of_grad, of_input = (0, 0) if last else (blocked(grad.shape), blocked(x.shape))
+    read = 0 if last or few and x.shape[1] <= 3 else count(x.shape) if few else blocked(x.shape)
+    most = made
+    if wanted[0]:  # first the gradient of the input; it is copied from its blocked format
+        most = max(most, of_grad + wide + (of_x if last else of_input), of_x + of_input)
+    if wanted[1] or wanted[2]:  # then that of the weights, when the other copies are released
+        most = max(most, of_x + read + of_grad + narrow + bias,
+                   of_x + narrow + (2 if last else 1) * count(weight.shape) + 2 * bias)
+        if is_by_depth(weight, groups):  # bounds for its sums, and for channels that the implementations do not divide
+            most = max(most, of_x + 5 * narrow + 2048 + bias)
+        elif is_odd(weight, groups):
+            most = max(most, of_x + read + of_grad + 3 * wide + count(weight.shape) + 1024 + 2 * bias)
+        if torch.get_num_threads() > 1:
+            most += narrow
+    return int(max(ours, copied(last, grad, x, weight) + buffers(x, weight, grad, stride, groups, last) + most - made))
+
+
+def is_odd(weight: Any, groups: int) -> bool:
+    """Whether the channels are not divided by the blocks of oneDNN's usual implementations."""
+    outputs, inputs = int(weight.shape[0]) // groups, int(weight.shape[1])
+    if groups > 1:
+        return bool(outputs % CHANNELS or inputs % CHANNELS)
+    return bool(outputs % 8 or inputs % 8 and inputs > 3)
 
 
 def slopes(args: Any) -> int:
@@ -237,7 +292,6 @@ def scratch_of(name: str, args: Any, result: Any) -> int:
     if not isinstance(first, torch.Tensor) or first.device.type != "cpu":
         return 0
     if name in KNOWN:
-        known = first.dtype in (torch.float32, torch.bfloat16)
-        return int(first.element_size() * KNOWN[name](args, result)) if known else 0
+        return int(first.element_size() * KNOWN[name](args, result))
     dividing = NUMBER + int(first.element_size()) if name in MEANS else 0
     return dividing + casts(name, args, result) + in_products(name, args) + by_the_way(name, args)

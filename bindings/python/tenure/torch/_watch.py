@@ -1,7 +1,8 @@
 """tenure.torch.watch: the present holders of the memory of eager PyTorch, by line, module and category.
 
 Operators are seen below autograd (TorchDispatchMode); each storage that one returns is counted until nothing refers to it.
-Hooks of the modules record which of them runs. PyTorch does not report released storages. They are looked for when the count
+Hooks for all modules record which of them runs; a module has no hooks of its own, so it can be copied, pickled and compiled as
+before. PyTorch does not report released storages. They are looked for when the count
 would exceed the peak of the step, so that they do not raise it; when the last look is a while ago; and when the table is
 read.
 
@@ -11,10 +12,12 @@ import functools
 import os
 import sys
 import time
-from types import TracebackType
+import types
+import weakref
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Type
 
 import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tenure
@@ -25,12 +28,14 @@ LOOK_S = 0.05  # released storages are looked for at least this often, if operat
 OURS = (os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, os.path.dirname(os.path.abspath(tenure.__file__)) + os.sep)
 
 
-def line_of_program() -> str:
-    """The innermost line of the program outside of torch and this package."""
+def line_of_program() -> Tuple[str, bool]:
+    """The innermost line of the program outside of torch and this package, and whether it called a backward pass of torch."""
     frame: Any = sys._getframe(1)
+    backward = False
     while frame is not None and (frame.f_code.co_filename.startswith(OURS) or frame.f_code.co_filename.startswith("<")):
+        backward = backward or frame.f_code.co_name in ("backward", "grad") and frame.f_globals.get("__name__") == "torch.autograd"
         frame = frame.f_back
-    return "" if frame is None else "%s:%d" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno)
+    return "" if frame is None else "%s:%d" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno), backward
 
 
 class Watching(TorchDispatchMode):
@@ -46,10 +51,11 @@ class Watching(TorchDispatchMode):
         self._live: Dict[int, Storage] = {}
         self._labels: Dict[int, Tuple[str, str, str]] = {}  # (line, module, category)
         self._owners = {id(parameter): self._owner(name) for name, parameter in module.named_parameters()}
-        self._running: List[str] = []  # names of the modules in their forward, the outermost first
+        self._parts: Dict[int, Tuple[Any, str]] = {}  # the modules: a weak reference and the name
+        self._running: List[Tuple[Any, str]] = []  # the modules in their forward, the outermost first
         self._hooks: List[Any] = []
-        self._step: Any = None
-        self._updates = False  # the optimizer's step runs
+        self._step: Any = None  # the optimizer's step, while it is watched
+        self._own_step: Any = None  # what the optimizer itself had in its place, or None
         self._next_look = 0.0
 
     def _owner(self, name: str) -> str:
@@ -81,9 +87,9 @@ class Watching(TorchDispatchMode):
     def __enter__(self) -> "Watching":
         self._watch = Watch(self.source)
         try:
-            for name, part in self.module.named_modules():
-                self._hooks.append(part.register_forward_pre_hook(functools.partial(self._enter_module, name)))
-                self._hooks.append(part.register_forward_hook(self._leave_module))
+            self._name_modules()
+            self._hooks.append(register_module_forward_pre_hook(self._enter_module))
+            self._hooks.append(register_module_forward_hook(self._leave_module))
             self.look()
             self._watch.step()
             if self.optimizer is not None:
@@ -95,7 +101,7 @@ class Watching(TorchDispatchMode):
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
+                 trace: Optional[types.TracebackType]) -> None:
         super().__exit__(kind, value, trace)
         self._close()
 
@@ -103,48 +109,56 @@ class Watching(TorchDispatchMode):
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        if self._step is not None and self.optimizer is not None:
-            self.optimizer.__dict__.pop("step", None)
-            if self._step[1]:
-                self.optimizer.step = self._step[0]
-        self._step = None
+        if self.optimizer is not None and self._step is not None and self.optimizer.__dict__.get("step") == self._step:
+            self.optimizer.__dict__.pop("step")  # a later wrapper, such as that of a scheduler, remains and calls this one
+            if self._own_step is not None:
+                self.optimizer.step = self._own_step
+        self._step = self._own_step = None
         for storage in self._live.values():
             storage.forget()
         self._live.clear()
         self._labels.clear()
+        self._running.clear()
         if self._watch is not None:
             self._watch.close()
         self._watch = None
 
     def _wrap_step(self) -> None:
-        """Makes the optimizer's `step` begin a step of the table at its end."""
+        """Makes the optimizer's `step` begin a step of the table at its end. It remains a method of the optimizer, which a
+        scheduler expects."""
         optimizer: Any = self.optimizer
         before = optimizer.step
-        self._step = before, "step" in optimizer.__dict__
+        self._own_step = optimizer.__dict__.get("step")
 
         @functools.wraps(before)
-        def step(*args: Any, **kwargs: Any) -> Any:
-            self._updates = True
-            try:
-                result = before(*args, **kwargs)
-            finally:
-                self._updates = False
-            self.step()
+        def step(_: Any, *args: Any, **kwargs: Any) -> Any:
+            result = before(*args, **kwargs)
+            if self._watch is not None:
+                self.step()
             return result
-        optimizer.step = step
+        self._step = optimizer.step = types.MethodType(step, optimizer)
 
-    def _enter_module(self, name: str, part: Any, inputs: Any) -> None:
+    def _name_modules(self) -> None:
+        self._parts = {id(part): (weakref.ref(part), name or type(self.module).__name__)
+                       for name, part in self.module.named_modules()}
+
+    def _enter_module(self, part: Any, inputs: Any) -> None:
         if part is self.module:
             self._running.clear()  # a forward that raised did not leave
+            self._name_modules()  # parts may have been added or replaced
             for tensor in tensors_in(list(inputs)):
                 untyped = untyped_of(tensor)
                 if untyped is not None and self._labels.get(untyped._cdata, ("", "", "other"))[2] == "other":
                     self._note(untyped, self._labels.get(untyped._cdata, ("",))[0], "", "input")
-        self._running.append(name or type(self.module).__name__)
+        known, name = self._parts.get(id(part), (None, ""))
+        if known is not None and known() is part:
+            self._running.append((part, name))
 
     def _leave_module(self, part: Any, inputs: Any, output: Any) -> None:
-        if self._running:
-            self._running.pop()
+        for at in reversed(range(len(self._running))):
+            if self._running[at][0] is part:
+                del self._running[at:]
+                break
 
     # --- storages ---
 
@@ -190,16 +204,15 @@ class Watching(TorchDispatchMode):
             seen.add(untyped._cdata)
             self._note(untyped, self._labels.get(untyped._cdata, ("",))[0], module, category)
 
-    def _category(self) -> str:
+    def _category(self, backward: bool) -> str:
         if self._running and torch.is_grad_enabled():  # in a recomputed forward pass, too
             return "activation"
-        task = getattr(torch._C, "_current_graph_task_id", None)  # PyTorch 2; before, backward records no gradients
-        idle = not torch.is_grad_enabled() and not self._running and not self._updates
-        return "gradient" if (idle if task is None else task() != -1) else "other"
+        task = getattr(torch._C, "_current_graph_task_id", None)  # PyTorch 2, where other threads may run the backward pass
+        return "gradient" if (backward if task is None else task() != -1) else "other"
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        if self._watch is None:
+        if self._watch is None or getattr(function, "namespace", "") == "profiler":  # that returns handles, not memory
             return result
         fresh = {}
         for tensor in tensors_in([result]):
@@ -212,9 +225,10 @@ class Watching(TorchDispatchMode):
         elif self._watch.bytes + more > self._watch.step_peak:
             self._sweep()
         if fresh:
-            line, module = line_of_program(), self._running[-1] if self._running else ""
+            line, backward = line_of_program()
+            module, category = self._running[-1][1] if self._running else "", self._category(backward)
             for untyped in fresh.values():
-                self._note(untyped, line, module, self._category())
+                self._note(untyped, line, module, category)
         return result
 
 

@@ -1,9 +1,10 @@
 /* packed_dot.c - dot products with packed rows of numbers of 4 or 8 bits.
  *
- * The halves of up to DOT_ROOM bytes, or up to 2 * DOT_ROOM bytes, are converted to floats in arrays
- * that stay in the processor's nearest cache; then each block is multiplied in DOT_LANES lanes. The loops are
- * compiled once for each width of vectors, because compilers generate slow code for vectors that
- * are wider than the machine's. The order of additions is the same for all widths.
+ * The halves of up to DOT_ROOM bytes, or up to 2 * DOT_ROOM bytes, are converted to floats in
+ * arrays that stay in the processor's nearest cache; then each block is multiplied in DOT_LANES
+ * lanes. The loops are compiled once for each width of vectors, because compilers generate slow
+ * code for vectors that are wider than the machine's. The order of additions is the same for all
+ * widths.
  */
 #include "engine/kernels/loops/packed_dot.h"
 

@@ -7,8 +7,8 @@
 #include "base/base.h"
 
 /* A row of numbers of 4 or 8 bits, divided into blocks that have a scale and a zero point each. The
- * weight of number n is ((n ^ flip) - shift - zero) * scale: for unsigned numbers `flip` and `shift`
- * are 0; for numbers in two's complement they are 8, or 128 if they have 8 bits. */
+ * weight of number n is ((n ^ flip) - shift - zero) * scale: for unsigned numbers `flip` and
+ * `shift` are 0; for numbers in two's complement they are 8, or 128 if they have 8 bits. */
 typedef struct tn__packed_row {
     const uint8_t *bytes;
     const float *scales; /* [blocks] */
@@ -22,8 +22,9 @@ typedef struct tn__packed_row {
 #define TN__DOT_BYTES 16u
 #define TN__DOT_BLOCK 1024u
 
-/* Returns the dot product of a row and a vector x. For numbers of 4 bits, the elements of x must
- * be in the order that tn__packed_pair makes; for numbers of 8 bits in their own order. The bits of the result are the same on all machines. */
+/* Returns the dot product of a row and a vector x. For numbers of 4 bits, the elements of x must be
+ * in the order that tn__packed_pair makes; for numbers of 8 bits in their own order. The bits of
+ * the result are the same on all machines. */
 float tn__packed_dot(const tn__packed_row *row, const float *x);
 /* Reorders each block of a vector: first the elements at even positions, then those at odd
  * positions. This is the order of the low and high halves of the bytes of a tn__packed_row. The

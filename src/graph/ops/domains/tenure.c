@@ -2,41 +2,34 @@
  * (tn_graph_rewrite).
  *
  * BiasGelu  x, row: Gelu of x + row, which is added along the last axis; BiasGeluGrad d y, x, row:
- *           its gradient by x; approximate
- * Conv     x, weights, bias, summand: a convolution; plus the summand, of the result's shape; then
- *          the activations of attribute `post`, with `post_alpha` and `post_beta`
- * FakeQuantize  x, scale, zero point: x quantised to the element type `to` and dequantised again,
- *          with `axis` and `block_size` of these operators. FakeQuantizeGrad x, scale, zero point,
- *          d y: d y where x is within the range of that type, else 0
- * FlexScores  q, k: the scores of an attention in parts (onnx_flex.c), `scale`, of the type in which
- *             the softmax is computed (`softmax_precision`). FlexValues  probabilities, v: its result
- * MaskedSoftmax  x, mask: softmax of alpha x + mask, which broadcasts to x, along the last axis
- * MatMul   a, b, bias, summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias,
- *          transposed by perm_y; plus the summand; then the activations
- * MoE      x, router, then the operands of com.microsoft's MoE or QMoE (expert_rows.h), the memory
- *          of the cache in which its experts lie, the router's guess for the next mixture: the
- *          result of that operator. `row`, `next_row`: number of its first expert, and of the
- *          first expert of the next mixture; `slots`: experts in the cache; `packed`: it is a QMoE
- * Opaque   for a problem without a model (tn_fit_problem_load): any operands, with the extents that
- *          they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the
- *          input that the first output may be written over. OpaqueOnce: it may not run again
- * QuantizeWeights    w -> q (int8), scales: channels along `axis`
- * DequantizeWeights  q, scales -> w: in each run, so it is never folded
- * PackedGather   indices, w, scales, zero points: rows of the matrix w as in PackedMatMul, of
- *                element type `to`
- * PackedMatMul   x, w, scales, zero points, bias: x times the matrix w of 2, 4 or 8 bits, which
- *                stands for numbers as in DequantizeLinear (`axis`, `block_size`), plus bias;
- *                the matrix may be `transposed`
- * Part     x -> its elements [starts, ends) along `axes`; `copy`: never in the memory of x
- * PruneWeights   w -> w with zeros except in the `kept` elements of largest magnitude; of equal
- *                ones the first stay
- * SparseWeights  w -> values, places, starts (rules/sparse_weights.h): room for `kept` values,
- *                rows along `axis`; the values of w decide which are stored
- * SparseConv     x, values, places, starts, bias, summand: Conv from these lists of a matrix of
- *                `rows` by `columns`; `kernel_shape` is there
- * SparseMatMul   the same for a product: x of [..., columns] gives [..., rows]
- * Reorder  the same tensor in the other format
- * Swish    x * Sigmoid(x)
+ * its gradient by x; approximate Conv     x, weights, bias, summand: a convolution; plus the
+ * summand, of the result's shape; then the activations of attribute `post`, with `post_alpha` and
+ * `post_beta` FakeQuantize  x, scale, zero point: x quantised to the element type `to` and
+ * dequantised again, with `axis` and `block_size` of these operators. FakeQuantizeGrad x, scale,
+ * zero point, d y: d y where x is within the range of that type, else 0 FlexScores  q, k: the
+ * scores of an attention in parts (onnx_flex.c), `scale`, of the type in which the softmax is
+ * computed (`softmax_precision`). FlexValues  probabilities, v: its result MaskedSoftmax  x, mask:
+ * softmax of alpha x + mask, which broadcasts to x, along the last axis MatMul   a, b, bias,
+ * summand: alpha (a transposed by perm_a) (b transposed by perm_b) + bias, transposed by perm_y;
+ * plus the summand; then the activations MoE      x, router, then the operands of com.microsoft's
+ * MoE or QMoE (expert_rows.h), the memory of the cache in which its experts lie, the router's guess
+ * for the next mixture: the result of that operator. `row`, `next_row`: number of its first expert,
+ * and of the first expert of the next mixture; `slots`: experts in the cache; `packed`: it is a
+ * QMoE Opaque   for a problem without a model (tn_fit_problem_load): any operands, with the extents
+ * that they are given; attributes `scratch`: bytes while it runs, `inplace`: 1 + number of the
+ * input that the first output may be written over. OpaqueOnce: it may not run again QuantizeWeights
+ * w -> q (int8), scales: channels along `axis` DequantizeWeights  q, scales -> w: in each run, so
+ * it is never folded PackedGather   indices, w, scales, zero points: rows of the matrix w as in
+ * PackedMatMul, of element type `to` PackedMatMul   x, w, scales, zero points, bias: x times the
+ * matrix w of 2, 4 or 8 bits, which stands for numbers as in DequantizeLinear (`axis`,
+ * `block_size`), plus bias; the matrix may be `transposed` Part     x -> its elements [starts,
+ * ends) along `axes`; `copy`: never in the memory of x PruneWeights   w -> w with zeros except in
+ * the `kept` elements of largest magnitude; of equal ones the first stay SparseWeights  w ->
+ * values, places, starts (rules/sparse_weights.h): room for `kept` values, rows along `axis`; the
+ * values of w decide which are stored SparseConv     x, values, places, starts, bias, summand: Conv
+ * from these lists of a matrix of `rows` by `columns`; `kernel_shape` is there SparseMatMul   the
+ * same for a product: x of [..., columns] gives [..., rows] Reorder  the same tensor in the other
+ * format Swish    x * Sigmoid(x)
  *
  * The result may overwrite the summand, so that it accumulates into it.
  */

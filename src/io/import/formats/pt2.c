@@ -163,6 +163,11 @@ static tn_status pt2_check_schema(pt2_reader *reader) {
     json_t *major = json_object_get(version, "major"), *minor = json_object_get(version, "minor");
     const char *torch = json_string_value(json_object_get(reader->program, "torch_version"));
     json_t *module = json_object_get(reader->program, "graph_module");
+    if (json_is_integer(version)) /* PyTorch 2.2 and before */
+        TN_FAIL(reader->error, TN_E_UNSUPPORTED,
+                "schema version %lld, which has no minor version; this reader knows version %d; "
+                "export the model with PyTorch 2.7 or later",
+                (long long)json_integer_value(version), PT2_MAJOR);
     if (!json_is_integer(major))
         TN_FAIL(reader->error, TN_E_INVALID, "the program has no schema_version");
     if (json_integer_value(major) != PT2_MAJOR)

@@ -7,8 +7,8 @@
  * gain is small; with a limit it continues until the limit. Problems with more than AUTO_SEARCH
  * buffers are left to `scale`, if there is a limit.
  *
- * With separations, exclusions or reserved ranges, the greedy planners run and then a search that models them.
- * In a run that minimises reuse cost, `reuse-cost` is the planner.
+ * With separations, exclusions or reserved ranges, the greedy planners run and then a search that
+ * models them. In a run that minimises reuse cost, `reuse-cost` is the planner.
  *
  * A plan that reaches the lower bound, or fits the requested capacity, ends the search.
  *

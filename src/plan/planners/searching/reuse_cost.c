@@ -4,13 +4,13 @@
  * The method is ruin and recreate: a move removes a small set of buffers, mostly neighbours of a
  * buffer that pays, and places them again one by one, each at the start of least added cost. The
  * cost of a buffer as a function of its start is a step function: each placed neighbour forbids the
- * starts within one interval, or adds its cost there. The gaps between forbidden intervals are found
- * first, because a full memory has few of them, so that only few of the other neighbours matter. The
- * forbidden intervals stay almost sorted from one call to the next. Candidates are the starts at
- * which the buffer touches a neighbour or an end of the memory. A move that raises the cost is
- * undone unless annealing allows the rise; the temperature falls with the work or time that is used.
- * The search begins with the best plan of the greedy planners, so the result is never worse than
- * theirs.
+ * starts within one interval, or adds its cost there. The gaps between forbidden intervals are
+ * found first, because a full memory has few of them, so that only few of the other neighbours
+ * matter. The forbidden intervals stay almost sorted from one call to the next. Candidates are the
+ * starts at which the buffer touches a neighbour or an end of the memory. A move that raises the
+ * cost is undone unless annealing allows the rise; the temperature falls with the work or time that
+ * is used. The search begins with the best plan of the greedy planners, so the result is never
+ * worse than theirs.
  *
  * Small problems are searched completely. In some optimal placement, every buffer starts at 0, at
  * the end of a reserved range, or at the end of a neighbour, each rounded up to its alignment,
@@ -101,8 +101,8 @@ typedef struct reuse {
     uint32_t count, free_count;
     uint32_t *free; /* [free_count], buffers that are not pinned */
     size_t *begin;  /* [count + 1], index in `edges` of each buffer's first edge */
-    /* [count], index in `edges` of each buffer's first edge with a cost; forbidding edges are before
-     * it */
+    /* [count], index in `edges` of each buffer's first edge with a cost; before it are those that
+     * forbid starts */
     size_t *costly;
     reuse_edge *edges;
     /* usable: bytes of the memory outside of reserved ranges; capacity: all bytes of the memory */
@@ -221,8 +221,8 @@ static void reuse_scale(reuse *state) {
     if (state->unit < 1) state->unit = 1;
 }
 
-/* Lists the blocks of all buffers. A reserved range is the block of an imaginary buffer at 0 that is
- * always placed. `most` is the largest number of edges of a buffer. */
+/* Lists the blocks of all buffers. A reserved range is the block of an imaginary buffer at 0 that
+ * is always placed. `most` is the largest number of edges of a buffer. */
 static tn_status reuse_list_blocks(reuse *state, size_t most, bool *possible) {
     const tn__prepared_bank *p = state->run->prepared;
     uint32_t ranges = 0;
@@ -251,10 +251,10 @@ static tn_status reuse_list_blocks(reuse *state, size_t most, bool *possible) {
         }
         for (uint32_t k = 0; k < ranges; k++) {
             uint64_t last = p->reserved[k].last, end = (uint64_t)state->capacity;
-            state->blocks[at++] = (reuse_block){
-                .other = state->count,
-                .below = (int64_t)state->bodies[i].size - (int64_t)p->reserved[k].first,
-                .above = (int64_t)(last < end ? last : end)};
+            state->blocks[at++] = (reuse_block){.other = state->count,
+                                                .below = (int64_t)state->bodies[i].size -
+                                                         (int64_t)p->reserved[k].first,
+                                                .above = (int64_t)(last < end ? last : end)};
         }
         state->block_begin[i + 1] = at;
     }

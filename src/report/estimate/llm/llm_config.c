@@ -121,9 +121,9 @@ static bool config_name_unread(const config_reading *it, const char *key) {
     return fits;
 }
 
-/* Reports other names of a size that state another number. Which of the two is true is unknown. Left
- * out are the context length, which old files state several times, for different lengths, and the
- * inner width of a family with a name of its own for it. */
+/* Reports other names of a size that state another number. Which of the two is true is unknown.
+ * Left out are the context length, which old files state several times, for different lengths, and
+ * the inner width of a family with a name of its own for it. */
 static void config_rivals(const config_reading *it, uint32_t field, json_int_t number) {
     const char *const *names = tn__llm_fields[field].names;
     bool named = field == TN__LLM_INNER && it->to->family->own[0].name != NULL;

@@ -45,9 +45,11 @@ static bool place_is_copied(const char *name) {
     return false;
 }
 
-/* Returns whether a matrix makes keys or values. Each device has those of its heads. */
+/* Returns whether a matrix makes keys or values, alone or together with queries. Each device has
+ * those of its heads. For queries in the same matrix this is an upper bound. */
 static bool place_is_keys(const char *name) {
-    static const char *const words[] = {"k_proj", "v_proj", "attn_k.", "attn_v."};
+    static const char *const words[] = {"k_proj", "v_proj",          "attn_k.", "attn_v.",
+                                        "qkv",    "query_key_value", "c_attn"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(name, words[i]) != NULL) return true;
     return false;
@@ -208,9 +210,9 @@ static uint64_t place_largest(const place_part *part, uint64_t count) {
     return taken == 0 ? 0 : tn__mul_sat(place_up(part->bytes, part->layers), taken);
 }
 
-/* Returns the part of `bytes` that one of several devices keeps if they divide `heads`. If there are
- * fewer heads than devices, a head is copied to several devices. 0 heads: every device keeps all
- * bytes. */
+/* Returns the part of `bytes` that one of several devices keeps if they divide `heads`. If there
+ * are fewer heads than devices, a head is copied to several devices. 0 heads: every device keeps
+ * all bytes. */
 static uint64_t place_share(uint64_t bytes, uint64_t heads, uint64_t devices) {
     if (heads == 0 || devices <= 1) return bytes;
     uint64_t part = tn__mul_sat(place_up(bytes, heads), place_up(heads, devices));
@@ -227,9 +229,10 @@ static uint64_t place_fewest(const tn_llm *llm) {
     return fewest;
 }
 
-/* Returns an upper bound of the bytes of the cache of `count` layers on one of `devices` that divide
- * its heads: the bytes of the layers with the largest caches. What layers have beside another cache is added: an index, the state of a
- * layer that also attends, and the keys of an encoder. */
+/* Returns an upper bound of the bytes of the cache of `count` layers on one of `devices` that
+ * divide its heads: the bytes of the layers with the largest caches. What layers have beside
+ * another cache is added: an index, the state of a layer that also attends, and the keys of an
+ * encoder. */
 static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
                             const tn_llm_estimate *made, uint64_t count, uint64_t devices) {
     const tn_llm_cache *cache = &llm->cache;

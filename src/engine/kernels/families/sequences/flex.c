@@ -1,5 +1,5 @@
-/* flex.c - FlexAttention of ai.onnx.preview without graphs that change scores, and its two products,
- * which the reader of ONNX files puts around such graphs, in plain loops.
+/* flex.c - FlexAttention of ai.onnx.preview without graphs that change scores, and its two
+ * products, which the reader of ONNX files puts around such graphs, in plain loops.
  *
  * In float32 it is the attention of attend.h. In float64 one row of scores at a time is in scratch
  * memory.

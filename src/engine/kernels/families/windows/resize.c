@@ -7,13 +7,15 @@
  * each element of the output's gradient is added to its taps with their weights, row by row in a
  * fixed order.
  *
- * With `antialias`, an axis that is made shorter has more taps: the triangle or the cubic is stretched by 1 /
- * scale, so that no input is skipped, and the weights of an output are divided by their sum.
+ * With `antialias`, an axis that is made shorter has more taps: the triangle or the cubic is
+ * stretched by 1 / scale, so that no input is skipped, and the weights of an output are divided by
+ * their sum.
  *
  * Nearest copies elements of any type. Linear and cubic sum in float64 and round once. If the
  * coordinates along an axis do not change, it has one tap of weight 1. Coordinates are computed in
- * float64, but for nearest in float32, as ONNX Runtime does: 3 / 0.6 is then 5, and not less. With `align_corners`, the output length is the product of input length and scale without
- * rounding, as in ONNX's reference implementation.
+ * float64, but for nearest in float32, as ONNX Runtime does: 3 / 0.6 is then 5, and not less. With
+ * `align_corners`, the output length is the product of input length and scale without rounding, as
+ * in ONNX's reference implementation.
  * Cost:   O(outputs x taps^(resized axes)); scratch memory: 16 bytes per tap and extent, 8 bytes
  * per element of a row. All outputs of an axis have at most 5 taps per input and 6 per output.
  * Source: the ONNX specifications and function definition, opsets 7 to 25; cubic: R. Keys, Cubic

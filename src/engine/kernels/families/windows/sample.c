@@ -5,8 +5,8 @@
  * coordinate (tap). Sums are in float64 and rounded once. In mode max, RoiAlign returns the largest
  * product of a pixel and its weight, not the largest sample; all reference implementations do this.
  *
- * Cost:   O(samples x taps), no scratch memory. DeformConv: O(samples x (taps + output channels)) for
- * each offset group; scratch memory for the samples of one output position.
+ * Cost:   O(samples x taps), no scratch memory. DeformConv: O(samples x (taps + output channels))
+ * for each offset group; scratch memory for the samples of one output position.
  * Source: the ONNX specifications, opsets 1 to 22; RoiAlign: K. He et al., Mask R-CNN, 2017;
  * MaxRoiPool: R. Girshick, Fast R-CNN, 2015; cubic: R. Keys, 1981, with a = -0.75;
  * DeformConv: X. Zhu et al., Deformable ConvNets v2, CVPR 2019.
@@ -34,7 +34,8 @@ typedef struct sample_plan {
     /* pixel coordinates of the current sample; -1: a pixel outside the image, which counts as 0 */
     int64_t source[SAMPLE_AXES][SAMPLE_TAPS];
     double weight[SAMPLE_AXES][SAMPLE_TAPS];
-    /* derivatives of the weights with respect to the coordinate in [-1, 1]; only for the gradient */
+    /* derivatives of the weights with respect to the coordinate in [-1, 1]; only for the
+     * gradient */
     double slope[SAMPLE_AXES][SAMPLE_TAPS];
 } sample_plan;
 
