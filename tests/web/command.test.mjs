@@ -10,7 +10,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { sameAnswers } from "../machines/answers.mjs";
+import { sameAnswers } from "./answers.mjs";
 
 const [tenure, folder, root] = process.argv.slice(2).map((path) => resolve(path));
 if (!existsSync(join(folder, "npm/tenure.wasm"))) {
