@@ -315,7 +315,7 @@ static void wrong_options_are_refused(void **state) {
     tn_device_options options = TN_DEVICE_OPTIONS_INIT;
     options.device = "abacus";
     assert_int_equal(tn_device_create(&options, &device, &error), TN_E_UNKNOWN);
-    assert_non_null(strstr(error.message, "tenure list devices"));
+    assert_non_null(strstr(error.message, "tn_device_name"));
     options.device = NULL;
     for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
         options.link_bytes_per_s = speeds[i];

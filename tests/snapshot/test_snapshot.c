@@ -232,7 +232,10 @@ static void every_truncation_is_refused_with_its_byte(void **state) {
     pickler out = {0};
     tn_snapshot *snapshot;
     put_whole(&out);
-    for (size_t whole = out.size, size = 0; size < whole; size++) {
+    assert_int_equal(tn_snapshot_load_memory("s", "", 0, NULL, &snapshot, &failure), TN_E_INVALID);
+    assert_string_equal(failure.where, "s");
+    assert_non_null(strstr(failure.message, "empty"));
+    for (size_t whole = out.size, size = 1; size < whole; size++) {
         /* of the exact size, so that a sanitizer sees the first byte beyond */
         uint8_t *exact = malloc(size + 1);
         assert_non_null(exact);

@@ -135,7 +135,7 @@ def trained(path):
     """Parameters and statistics of a checkpoint by name; the format is told in tenure/train.h."""
     with open(path, "rb") as file:
         data = file.read()
-    count, at, tensors = struct.unpack_from("<I", data, 12)[0], 80, {}
+    count, at, tensors = struct.unpack_from("<I", data, 12)[0], 80 + 13 * 8, {}  # the head, and the settings of version 4
     for _ in range(count):
         length = struct.unpack_from("<I", data, at)[0]
         name = data[at + 4:at + 4 + length].decode()
