@@ -107,7 +107,7 @@ def forward(args: Any, y: Any) -> int:
     columns, last = in_columns(x, weight, y, stride, padding, transposed), is_last(x) or is_last(weight)
     if transposed or is_ours(x, weight, stride, dilation, groups):
         apart = 0 if groups == 1 else max(count(y.shape), (count(x.shape) + count(weight.shape)) // groups)
-        return copied(last, x, weight) + columns + apart
+        return int(copied(last, x, weight) + columns + apart)
     few = has_few(x, weight, groups, last)
     wide = blocked_weights(weight, groups, few, last)
     beside = copied(last, x, weight) + buffers(x, weight, y, stride, groups, last)
@@ -125,7 +125,7 @@ def backward(args: Any) -> int:
     made = of_x + (count(weight.shape) if wanted[1] else 0) + bias
     if transposed or is_ours(x, weight, stride, dilation, groups):
         one = (count(x.shape) + count(weight.shape) + count(grad.shape)) // groups  # tensors of one group
-        return copied(last, grad, x, weight) + columns + (0 if groups == 1 else max(made, one))
+        return int(copied(last, grad, x, weight) + columns + (0 if groups == 1 else max(made, one)))
     few = has_few(x, weight, groups, last)
     wide, narrow = blocked_weights(weight, groups, False, last), blocked_weights(weight, groups, few, last)
     of_grad, of_input = (0, 0) if last else (blocked(grad.shape), blocked(x.shape))
