@@ -37,6 +37,13 @@ static bool brute_shares(const brute *all, tn_body_id a, tn_body_id b) {
     return false;
 }
 
+static bool brute_spans_share(const brute *all, const tn_span *a, const tn_span *b) {
+    uint64_t x = all->offset[a->body], y = all->offset[b->body];
+    for (uint64_t byte = x + a->lo; byte < x + a->hi; byte++)
+        if (byte >= y + b->lo && byte < y + b->hi) return true;
+    return false;
+}
+
 static uint64_t brute_tail(const brute *all, uint32_t event) {
     uint32_t count;
     uint64_t most = 0;
@@ -88,7 +95,7 @@ static void brute_value(brute *all) {
     for (uint32_t i = 0; i < spans; i++)
         for (uint32_t k = 0; k < spans; k++) {
             uint32_t last = 0;
-            if (span[i].body == span[k].body || !brute_shares(all, span[i].body, span[k].body))
+            if (span[i].body == span[k].body || !brute_spans_share(all, &span[i], &span[k]))
                 continue;
             for (uint32_t u = 0; u < span[i].use_count; u++)
                 if (span[i].uses[u] > last) last = span[i].uses[u];
@@ -165,9 +172,12 @@ static tn_problem *random_problem(uint64_t seed, brute *all) {
         }
         tn_body body = {.size = 1 + kit_below(&random, 3), .first = first, .last = last + 1};
         assert_ok(tn_problem_add(problem, &body, NULL, &failure));
-        assert_ok(tn_problem_add_span(
-            problem, &(tn_span){.body = i, .first = first, .uses = uses, .use_count = use_count},
-            &failure));
+        tn_span span = {.body = i, .first = first, .uses = uses, .use_count = use_count};
+        if (seed % 3 == 0) { /* a part of the body; lo == hi is the whole */
+            span.lo = kit_below(&random, body.size);
+            span.hi = span.lo + kit_below(&random, body.size - span.lo + 1);
+        }
+        assert_ok(tn_problem_add_span(problem, &span, &failure));
     }
     all->problem = problem;
     return problem;

@@ -37,6 +37,9 @@ struct tn__judge {
     size_t event_count, event_room;
     tn_pair *pairs;
     size_t pair_count, pair_room;
+    /* a span of some pair is only a part of its buffer, so the buffers may share other bytes without a
+     * wait */
+    bool has_parts;
     /* [bodies] the number in the run of each buffer or of its group; UINT32_MAX: not in the run */
     uint32_t *run_id;
     uint64_t *numbers;
@@ -126,6 +129,11 @@ static tn_status judge_lasts(tn__judge *judge, const tn_context *context, tn_err
     return TN_OK;
 }
 
+static bool judge_is_part(const tn__judge *judge, uint32_t id) {
+    const tn_span *span = &judge->problem->spans[id];
+    return span->hi - span->lo < judge->problem->bodies[span->body].size;
+}
+
 /* Records the uses of span `old` that span `fresh` would have to wait for if both shared bytes. */
 static bool judge_need_waits(tn__judge *judge, const tn_context *context, uint32_t old,
                              uint32_t fresh) {
@@ -148,6 +156,7 @@ static bool judge_need_waits(tn__judge *judge, const tn_context *context, uint32
         !tn__reserve(context, &judge->pairs, &judge->pair_room, judge->pair_count + 1,
                      sizeof *judge->pairs))
         return false;
+    judge->has_parts |= judge_is_part(judge, old) || judge_is_part(judge, fresh);
     judge->needs[judge->need_count++] = need;
     judge->pairs[judge->pair_count++] =
         (tn_pair){.a = from->body, .b = spans[fresh].body, .cost = need.count};
@@ -298,7 +307,7 @@ double tn__judge_unit(const tn__judge *judge) {
 uint64_t tn__judge_bound(tn__judge *judge, bool must_share) {
     if (judge->objective == TN_OBJECTIVE_WAITS) {
         judge_collect(judge, NULL);
-        return must_share || judge_count(judge) > 0 ? 1 : 0;
+        return (must_share && !judge->has_parts) || judge_count(judge) > 0 ? 1 : 0;
     }
     uint64_t sum = 0;
     for (size_t e = 0; e < judge->problem->event_count; e++)

@@ -164,7 +164,7 @@ uint64_t tn__judge_value(tn__judge *judge, const uint64_t *offset);
 /* a typical difference between the judge's values of two placements */
 double tn__judge_unit(const tn__judge *judge);
 /* A lower bound of the value of every placement. must_share: in every placement, at least one pair
- * of buffers shares bytes. */
+ * of buffers of tn__judge_pairs shares bytes. */
 uint64_t tn__judge_bound(tn__judge *judge, bool must_share);
 uint64_t tn__judge_units(const tn__judge *judge); /* units of work to compute one value */
 
