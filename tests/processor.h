@@ -1,4 +1,4 @@
-/* processor.h - what the processor can do, for tests whose verdict depends on it. */
+/* processor.h - features of the processor, for tests with a verdict that depends on them. */
 #ifndef TN_TESTS_PROCESSOR_H
 #define TN_TESTS_PROCESSOR_H
 

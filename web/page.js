@@ -60,7 +60,7 @@ async function kindOf(path, file) {
 /* --- the worker --- */
 
 const code = URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" }));
-let parts = null, opened; /* what the first worker unpacked: a later one need not do it again */
+let parts = null, opened; /* unpacked by the first worker, so that a later one need not do it again */
 const unpacked = new Promise((good) => { opened = good; });
 let worker = null, waiting = null, began = 0, ticking = 0;
 

@@ -1,4 +1,4 @@
-/* unpack.js - takes apart what web/assemble.mjs packed: files in one LZMA stream, written in seven-bit characters.
+/* unpack.js - reads the files that web/assemble.mjs packed into one LZMA stream in seven-bit characters.
 
    Compared with gzip and base64, the page is a quarter smaller. LZMA: lzma-specification.txt by Igor Pavlov, 2015. */
 
@@ -94,7 +94,7 @@ function unpackLzma(input, size) {
     if (!bit(MATCH + state)) {
       const base = LITERAL + 0x300 * ((done > 0 ? out[done - 1] : 0) >> 4);
       let node = 1;
-      if (state >= 7) { /* after a match, the byte at its distance tells about this one as long as they agree */
+      if (state >= 7) { /* after a match, the byte at its distance predicts this one as long as they agree */
         let other = out[done - last[0] - 1];
         do {
           const expected = (other >> 7) & 1, is = bit(base + ((1 + expected) << 8) + node);

@@ -121,7 +121,7 @@ typedef struct cli_tone {
     bool json;  /* true if the answer is printed as one JSON object (--json) */
 } cli_tone;
 cli_tone cli_tone_asked(void);
-/* what patterns of names in help texts mean (tn__glob) */
+/* the rules of name patterns in help texts (tn__glob) */
 #define CLI_PATTERN "(* and ?; brackets are literal)"
 /* Returns the name of the running command, such as "plan". */
 const char *cli_command_name(void);

@@ -28,7 +28,7 @@ typedef struct tn__executor {
     /* for each tensor: its current address and extents; the executor sets rank and extents */
     tn_operand *operands;
     uint64_t random; /* counter from which operators without a seed derive random numbers */
-    const tn_kernel_rows *rows; /* operands that stay in files; NULL: there are none */
+    const tn_kernel_rows *rows; /* operands that stay in files; NULL: no operand does */
     tn_error *error;            /* receives the error of the current call */
 
     tn__arena arena;

@@ -1,7 +1,7 @@
 /* expert_rows.c - finds mixtures with experts that can be rows of a cache (expert_rows.h).
  *
- * Such a mixture is in the main graph, and every operand from input 2 on is a constant of the file
- * whose first dimension counts the experts. (A third weight matrix is input 6 of MoE and input 8
+ * Such a mixture is in the main graph, and every operand from input 2 on is a constant of the file;
+ * its first dimension counts the experts. (A third weight matrix is input 6 of MoE and input 8
  * of QMoE; no kernel runs it.)
  */
 #include "graph/expert_rows.h"

@@ -86,7 +86,7 @@ extern const tn_order tn__order_sequence;
  * compiled with. */
 tn_status tn__occupancy_options(const tn_occupancy_options *given, tn_occupancy_options *options,
                                 tn_error *error);
-/* Adds to the problem of an occupancy what planning with this objective needs: nothing for BYTES,
+/* Adds to the problem of an occupancy the data for planning with this objective: nothing for BYTES,
  * reuse costs for PAIRS, else events. */
 tn_status tn__occupancy_prepare(tn_occupancy *occupancy, tn_objective objective, tn_error *error);
 

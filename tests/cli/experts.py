@@ -121,7 +121,7 @@ def main():
     part, _ = within("worst.onnx", 6 * 16 * worst.expert_bytes() // 2)
     check(part and part["experts"]["right"] == 0 and part["experts"]["hits"] == 0, of="worst: a guess is right")
 
-    # every run after the first finds what the runs before have read
+    # every later run finds the rows that earlier runs have read
     part, _ = within("small.onnx", 4 * 8 * small.expert_bytes() * 15 // 16, "--repeat", "3")
     check(part["experts"]["misses"] == 0, of="a warm cache misses: %s" % part["experts"])
 

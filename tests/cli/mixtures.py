@@ -1,4 +1,4 @@
-"""Models that are mixtures of experts, and what they compute according to numpy.
+"""Models that are mixtures of experts, and their results according to numpy.
 
 mixtures.py FILE writes examples/models/mixture.onnx: a model without the data of its weights.
 

@@ -191,7 +191,7 @@ def main():
               ("ReduceSum", "p", {"keepdims": 1}), ("ReduceMean", "p", {"keepdims": 1}), ("ReduceProd", "p", {"keepdims": 1}),
               ("ReduceMax", "p", {"keepdims": 1}), ("Sum", "p,u,p", {}), ("Clip", "p,zero,two", {})]
     nodes = [node(kind, ins, "f%d" % i, **attributes) for i, (kind, ins, attributes) in enumerate(folded)]
-    nodes += [node("Exp", "f0", "ff"), node("Mul", "ff,f1", "fg")]  # what follows from such a value
+    nodes += [node("Exp", "f0", "ff"), node("Mul", "ff,f1", "fg")]  # depends on such a value
     names = ["f%d" % i for i in range(len(folded))] + ["fg"]
     nodes += [node("Mul", "x,%s" % name, "y" + name) for name in names]
     model("fold.onnx", nodes, [value("x", ["n", WIDE])], [value("y" + name, ["n", WIDE]) for name in names],

@@ -1,4 +1,4 @@
-"""Operators that exported models are made of, at the ends of what they allow, against ONNX Runtime.
+"""Operators of exported models, with extreme operands and attributes, against ONNX Runtime.
 
     extremes.py TENURE FOLDER [CASES] [SEED]
 
@@ -363,7 +363,7 @@ def clip(d):
 def cast(d):
     kind, to = d.of("float32", "float64", "int32", "int64", "uint8", "bool"), d.kind()
     x = d.array(d.shape(), kind, 0, 9)
-    if kind.startswith("float"):  # what does not fit is not defined
+    if kind.startswith("float"):  # numbers that do not fit are not defined
         x = numpy.nan_to_num(numpy.abs(x), posinf=7)
     return "Cast", [x], (), {"to": TYPES[to]}, 1, 13
 

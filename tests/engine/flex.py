@@ -28,7 +28,7 @@ def value(name, kind, shape=None):
 
 
 def graph_of(how, kind):
-    """Nodes and initializers of a graph from s to t, and what numpy does."""
+    """Nodes and initializers of a graph from s to t, and the same in numpy."""
     two = numpy_helper.from_array(numpy.array(2, "float64" if kind == TensorProto.DOUBLE else "float32"), "two")
     if how == "scale":
         return [helper.make_node("Mul", ["s", "two"], ["t"])], [two], lambda s, bias: s * 2

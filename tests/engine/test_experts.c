@@ -320,7 +320,7 @@ static void graphs_without_mixtures_are_refused(void **state) {
     tn_graph_destroy(n.graph);
 }
 
-/* The next number that a file would get: what is left open keeps it away. */
+/* The number that the next open file would get: a file that is left open changes it. */
 static int next_file(void) {
     int file = open("/dev/null", O_RDONLY);
     close(file);

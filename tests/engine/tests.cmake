@@ -43,7 +43,7 @@ tenure_test(engine.contrib_variants NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
 tenure_test(engine.flex NEEDS TENURE_DEBIAN_PYTHON3
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/flex.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/flex)
-# Random operators at the ends of what they allow, against ONNX Runtime itself.
+# Random operators with extreme operands and attributes, against ONNX Runtime itself.
 tenure_test(engine.extremes NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/extremes.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/ort)

@@ -217,7 +217,7 @@ static void put_tensor(char *json, size_t room, uint64_t *at, const char *name, 
 }
 
 /* Names of tensors contain their layers. */
-/* What a tensor-parallel run copies, and what it divides by heads, follows from names. */
+/* The names of tensors say whether a tensor-parallel run copies or divides them. */
 static void uneven_matrices_are_read_from_names(void **state) {
     (void)state;
     static const struct {

@@ -84,7 +84,7 @@ def check_full_disk():
         errors.flush()
         cut = subprocess.run([family, "loop"], env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=limit)
     assert (cut.returncode, cut.stdout) == (0, "done\n") and os.path.getsize(folder.name + "/full.err") == 1000, cut
-    # nor does a pipe whose reader has ended
+    # nor does a pipe without a reader
     reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
     reader.wait()
     cut = subprocess.run([family, "loop"], env=dict(environment, TENURE_TRACE="/proc/self/fd/%d" % reader.stdin.fileno()),

@@ -306,7 +306,7 @@ typedef struct sampling {
     const char *mode, *padding;
 } sampling;
 
-/* Coordinates whose samples are not at a pixel's centre or edge, where the derivative jumps. */
+/* Coordinates with samples away from the centre and edge of a pixel, where the derivative jumps. */
 static tn_tensor_id build_grid_sample(net *n, const void *data) {
     const sampling *how = data;
     uint32_t axes = (uint32_t)draw(n, 1, 3);

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/* Measured times may differ, and the plan of a report, whose search ends by the clock. */
+/* Measured times may differ, and the plan of a report, because the clock ends its search. */
 const timeless = (text) => text.replace(/"seconds":\{[^}]*\}/g, '"seconds":{}').replace(/"seconds":[\d.e+-]+/g, '"seconds":0')
   .replace(/"name":"planned"[^}]*/g, "").replace(/planned  .*/g, "")
   .replace(/^ *[\d.]+ m?s: import .*$/gm, "TIMES").replace(/^ *[\d.]+ m?s: .*$/gm, "TIMES");
@@ -63,7 +63,7 @@ export function sameAnswers(first, second, root, { few = false, onDifference } =
   both(["replay", example("traces/two_steps.csv"), "-o", "pools.svg"], ["pools.svg"]);
   both(["diff", example("models/mobilenet_v2.onnx"), example("models/unet64.onnx"), "--json"]);
   both(["fit", example("models/unet64.onnx"), "--train", "--budget", "400MiB", "--costs", "model:v100-16", "--json"]);
-  /* options: abbreviations, clusters of letters, the end of options, a value that looks like an option, and what is wrong with them */
+  /* options: abbreviations, clusters of letters, the end of options, a value that looks like an option, and wrong ones */
   for (const words of [["plan", problems[0], "--js"], ["plan", "-qo", "p.csv", problems[0], "-op.json"], ["plan", "--json", "--", problems[0]],
     ["plan", problems[0], "--capacity=1MiB"], ["plan"], ["plan", problems[0], problems[0]], ["plan", problems[0], "--jsno"], ["plan", problems[0], "--capacity"],
     ["plan", "absent.onnx"], ["plna"], ["plan", "--help"], ["plan", "--help=all"], ["plan", problems[0], "-o", "-"], ["list", "planners"]])

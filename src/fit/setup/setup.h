@@ -116,10 +116,10 @@ tn_status tn__setup_cut(const tn_setup *whole, const tn_setup_options *options,
 /* Replaces the graph of the stage REWRITE by one in which the operators of the regions in
  * options->split run in tiles. */
 tn_status tn__setup_regions(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* Replaces the graph of the stage REWRITE by one whose experts are rows of a cache of
+/* Replaces the graph of the stage REWRITE by one with experts as rows of a cache of
  * options->expert_slots rows (setup_experts.c). */
 tn_status tn__setup_expert_rows(tn_setup *setup, const tn_setup_options *options, tn_error *error);
-/* Makes a compiled model for a budget (options->stream) whose experts are rows of a cache, which is
+/* Makes a compiled model for a budget (options->stream) with experts as rows of a cache, which is
  * as large as the budget allows. Other weights are streamed only if a small cache is still too
  * large. *setup is NULL if the graph has no experts that can be rows, or if nothing fits; *refusal
  * then has the facts, if any. */

@@ -351,7 +351,7 @@ static tn_status infer_all(tn_graph *graph, tn__rebatch *rebatch, tn_error *erro
 
 static tn_status explain_unknown(const tn_graph *graph, tn_error *error);
 
-/* Forgets the values whose last bits may differ from those that a kernel computes. The operators
+/* Forgets values if their last bits may differ from those that a kernel computes. The operators
  * that computed them stay folded, so the engine computes the data. */
 static void infer_forget_rough(tn_graph *graph) {
     for (tn_tensor_id id = 0; id < graph->tensor_count; id++)

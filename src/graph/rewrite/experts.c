@@ -4,7 +4,7 @@
  *      └──▶ router 2 ─────┘ (the guess: MoE 1 starts to read the experts that it names)
  *
  * The input of a layer differs little from that of the next one, because each layer adds to a
- * residual stream. So the next router often chooses from the present input what it will choose from
+ * residual stream. So the next router often chooses the same experts from the present input as from
  * its own. The guess is an ordinary operator, so its time and memory are planned as any other's.
  *
  * Cost: that of a draft (rewrite.h).

@@ -10,9 +10,9 @@ static const tn_tensor *dequant_operand(const tn_graph *graph, const tn_op *op, 
     return there ? tn_graph_tensor(graph, op->inputs[input]) : NULL;
 }
 
-/* Returns the tensor of the file behind operand `input`: the operand, or what a Cast makes it of,
- * as exporters store scales with 16 bits. NULL: the operand is absent, or computed in another way.
- * */
+/* Returns the tensor of the file that operand `input` comes from: the operand itself, or the input
+ * of its Cast, because exporters store scales with 16 bits. NULL: the operand is absent, or
+ * computed in another way. */
 static const tn_tensor *dequant_stored(const tn_graph *graph, const tn_op *op, uint32_t input) {
     const tn_tensor *tensor = dequant_operand(graph, op, input);
     if (tensor == NULL || !tn_tensor_is_static(tensor)) return NULL;

@@ -102,7 +102,7 @@ tn_status tn__attr_count(tn_infer *infer, const char *name, int64_t otherwise, i
 tn_status tn__shape_as(tn_infer *infer, uint32_t output, uint32_t input, tn_dtype dtype);
 /* Gives output 0 the type and shape of input 0. */
 tn_status tn__shape_first(tn_infer *infer);
-/* Operations of a mixture of experts, whose input 2 has the first weights of all experts. */
+/* Operations of a mixture of experts. Its input 2 has the first weights of all experts. */
 uint64_t tn__flops_experts(tn_infer *infer);
 /* Sets output 0 to the shape of the product of two inputs, as numpy.matmul defines it
  * (matmul.c). */

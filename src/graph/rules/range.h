@@ -1,4 +1,4 @@
-/* range.h - how many elements Range has, and what they are: for its shape rule, its values that are
+/* range.h - the number and values of the elements of Range: for its shape rule, its values that are
  * known before the run, and its kernel.
  *
  * Floats are computed in float64 if they are float64 or if attribute stash_type says so (opset 27),

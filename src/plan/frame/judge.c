@@ -37,8 +37,8 @@ struct tn__judge {
     size_t event_count, event_room;
     tn_pair *pairs;
     size_t pair_count, pair_room;
-    /* a span of some pair is only a part of its buffer, so the buffers may share other bytes without a
-     * wait */
+    /* a span of some pair is only a part of its buffer, so the buffers may share other bytes
+     * without a wait */
     bool has_parts;
     /* [bodies] the number in the run of each buffer or of its group; UINT32_MAX: not in the run */
     uint32_t *run_id;

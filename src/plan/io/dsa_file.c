@@ -1,4 +1,4 @@
-/* dsa_file.c - what problems and solutions of dsa-solver have in common: ids, members, and the
+/* dsa_file.c - the common parts of problems and solutions of dsa-solver: ids, members, and the
  * fingerprint of a problem.
  *
  * The fingerprint is the 64-bit hash FNV-1a of the canonical form of a problem file: keys in order

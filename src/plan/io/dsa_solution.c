@@ -33,7 +33,7 @@ typedef struct solution_reader {
 
 #define SOLUTION_FAIL(reader, ...) TN_FAIL((reader)->error, TN_E_INVALID, __VA_ARGS__)
 
-/* Refuses a solution whose member is not that of the problem. `expected` is NULL if the problem
+/* Refuses a solution if its member is not that of the problem. `expected` is NULL if the problem
  * file does not state the member. */
 static tn_status solution_same(const solution_reader *reader, const char *member,
                                const char *expected) {

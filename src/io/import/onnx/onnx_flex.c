@@ -1,4 +1,4 @@
-/* onnx_flex.c - FlexAttention of ai.onnx.preview whose attributes hold graphs.
+/* onnx_flex.c - FlexAttention of ai.onnx.preview with graphs in its attributes.
  *
  *     scores = FlexScores(Q, K) ── score_mod ── Softmax ── prob_mod ── FlexValues(.., V)
  *

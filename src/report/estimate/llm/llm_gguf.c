@@ -363,7 +363,7 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     if (heads > llm->model.kv_heads) llm->model.kv_heads = heads;
     bool attends = !state || (it->arch != NULL && it->arch->state == GGUF_BOTH);
     bool borrows = layer >= it->cached - it->borrowed;
-    /* what such a layer of an unknown architecture keeps instead of keys is unknown */
+    /* for an unknown architecture, the state that such a layer keeps instead of keys is unknown */
     if (heads == 0 && it->arch == NULL && !gguf_is_plain(it->type))
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
                 "architecture %.39s is not known, and a layer has no KV heads: its cache",

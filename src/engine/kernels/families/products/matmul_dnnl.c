@@ -467,7 +467,7 @@ static tn_status matmul_build_slices(tn__dnnl_work *work, const tn__dnnl *librar
 /* Builds the product after its operands are described. y may be permuted. */
 static tn_status matmul_finish(tn_kernel_setup *setup, tn__dnnl_work *work, matmul_plan *plan) {
     uint32_t rank = plan->y.rank;
-    if (plan->scale == 0) return TN_E_UNSUPPORTED; /* 0 means no scale in what follows */
+    if (plan->scale == 0) return TN_E_UNSUPPORTED; /* below, 0 means: no scale */
     if (plan->a.rank > rank || plan->b.rank > rank) return TN_E_UNSUPPORTED;
     matmul_pad(&plan->a, rank);
     matmul_pad(&plan->b, rank);

@@ -324,7 +324,7 @@ static void reduce_all(reduce_state *frame, const reduce_plan *plan) {
 
 /* --- running --- */
 
-/* Reads the axes. *none: there are none, so each element is reduced for itself. */
+/* Reads the axes. *none: the list is empty, so each element is reduced alone. */
 static tn_status reduce_set(tn_kernel_call *call, uint64_t *set, bool *none) {
     const tn_operand *x = &call->inputs[0], *list = tn__call_input(call, 1);
     uint32_t count;

@@ -67,7 +67,7 @@ static tn_status optimizer_run(tn_kernel_call *call, const optimizer_plan *plan,
     return TN_OK;
 }
 
-/* Reads what the optimizers have in common. *steps: how many steps were made before. */
+/* Reads the attributes and inputs that all optimizers have. *steps: the number of earlier steps. */
 static tn_status optimizer_read(const tn_kernel_call *call, optimizer_plan *plan, double *steps) {
     TN_TRY(tn__check_count(call, 0, 1));
     TN_TRY(tn__check_count(call, 1, 1));

@@ -372,7 +372,7 @@ static bool sample_accepts_real(const tn_kernel_setup *setup) {
     return tn__types_agree(setup, TN__TYPES_REAL, 1, 0) && tn__accepts_bytes(setup);
 }
 
-/* --- DeformConv: a convolution whose window reads X at its own places plus offsets --- */
+/* --- DeformConv: a convolution that reads X at the places of its window plus offsets --- */
 
 typedef struct deform_job {
     tn__slide slide;
@@ -437,7 +437,7 @@ static void deform_place(deform_job *job, const int64_t *position, const int64_t
     }
 }
 
-/* Reads what the window of all channels sees at one output of image n, into `seen`
+/* Reads the samples of the window at one output of image n, for all channels, into `seen`
  * [channels][taps]. */
 static void deform_window(deform_job *job, uint64_t n, uint64_t at, double *seen) {
     const tn__slide *slide = &job->slide;
