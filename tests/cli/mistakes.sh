@@ -134,7 +134,7 @@ for command in plan fit; do
     [ $command = plan ] || words='--budget 1MiB'
     other 'this is a device memory profile of JAX.*`tenure report` reads it' $command "$2/examples/foreign/memory.prof" $words
     other "this is a file of ONNX Runtime's node memory statistics.*report" $command "$2/examples/foreign/node_stats.csv" $words
-    other "this is a trace of PyTorch's profiler" $command "$2/examples/traces/train.pt.trace.json" $words
+    other "this is a trace of PyTorch's profiler, or another one" $command "$2/examples/traces/train.pt.trace.json" $words
     other 'this is a pickle, perhaps a memory snapshot of PyTorch' $command "$2/examples/snapshots/out_of_memory.pickle" $words
     other 'this is a log of allocations; `tenure replay` reads it' $command "$2/examples/traces/two_steps.csv" $words
 done

@@ -128,7 +128,9 @@ static const combine_rule combine_rules[] = {
          .why = "it prints a curve"),
 
     /* rules about the techniques that may meet a budget */
-    RULE("run train", "--allow --swap-device --host-budget --costs --timeout", NEEDS, "--budget"),
+    RULE("run train",
+         "--allow --pass --codecs --swap-device --host-budget --costs --timeout", NEEDS,
+         "--budget"),
     RULE("estimate", "--allow", NEEDS, "--budget"),
     RULE("estimate", "--link", NEEDS, "--budget --host-experts"),
     RULE(NULL, "--swap-device", NEEDS, "--allow=swap !--allow"),
@@ -137,7 +139,7 @@ static const combine_rule combine_rules[] = {
     RULE("run train fit", "--host-budget", NEEDS, "[swaps]"),
     RULE("fit", "--swap", NEEDS, "--link --swap-device",
          .why = "the search uses the speed of copies to the host"),
-    RULE(NULL, "--storage --storage-cache --forms", NEEDS, "--allow=stream"),
+    RULE("run fit", "--storage --storage-cache --forms", NEEDS, "--allow=stream"),
     RULE("run", "--allow=stream", EXCLUDES, "--pool", .why = "streaming needs a plan"),
     RULE("train", "--allow=stream", EXCLUDES, "--budget",
          .why = "training keeps its weights in memory",

@@ -280,7 +280,8 @@ static error_t run_parse(int key, char *value, struct argp_state *state) {
         state->child_inputs[1] = opened;
         state->child_inputs[2] = &arguments->input.split;
         state->child_inputs[3] = opened;
-        state->child_inputs[4] = &arguments->input.streams;
+        state->child_inputs[4] = opened;
+        state->child_inputs[5] = &arguments->input.streams;
         return 0;
     case RUN_INPUT:
         run_add_input(state, arguments, value);
@@ -601,6 +602,7 @@ static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Readi
                                                  {&cli_opened_model_argp, 0, "Running it:", 0},
                                                  {&cli_split_argp, 0, "Operators in tiles:", 0},
                                                  {&cli_pruned_argp, 0, "Pruning its weights:", 0},
+                                                 {&cli_streamed_argp, 0, "Streaming its weights:", 0},
                                                  {&cli_streams_argp, 0, "Streams and groups:", 0},
                                                  {0}};
 static const struct argp run_parser = {run_options,  run_parse, "MODEL", run_doc,

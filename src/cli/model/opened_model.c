@@ -64,9 +64,6 @@ enum {
     OPENED_CODECS,
     OPENED_ERROR,
     OPENED_ALLOW,
-    OPENED_STORAGE,
-    OPENED_STORAGE_CACHE,
-    OPENED_FORMS,
     OPENED_HOST_BUDGET,
     OPENED_COSTS,
     OPENED_TIMEOUT,
@@ -102,15 +99,6 @@ enum {
       "techniques to meet the budget: order, recompute, swap, compress, split (operators in "      \
       "tiles, if that is faster or nothing else fits), stream (weights are read from their file "  \
       "when needed) (default: order,recompute,split, and swap with --link)")                       \
-    X(OPENED_STORAGE, "storage", "SIZE/s",                                                         \
-      "with --allow stream: limit the read speed of weight files, such as 2GB/s (default: no "     \
-      "limit; the speed is measured)")                                                             \
-    X(OPENED_STORAGE_CACHE, "storage-cache", NULL,                                                 \
-      "with --allow stream: let the system cache weight files (default: every run reads them "     \
-      "from storage)")                                                                             \
-    X(OPENED_FORMS, "forms", "DIR",                                                                \
-      "with --allow stream: folder for temporary files of weights in the layout of the kernels "   \
-      "(default: $TMPDIR, else /tmp)")                                                             \
     X(OPENED_HOST_BUDGET, "host-budget", "SIZE",                                                   \
       "bytes of host memory for swapped tensors (default: no limit)")                              \
     X(OPENED_COSTS, "costs", "FILE|model:DEVICE",                                                  \
@@ -178,15 +166,6 @@ static error_t opened_parse(int key, char *value, struct argp_state *state) {
         return 0;
     case OPENED_ALLOW:
         opened->allow = cli_allow(state, value);
-        return 0;
-    case OPENED_STORAGE:
-        opened->storage = cli_speed(state, "storage", value);
-        return 0;
-    case OPENED_STORAGE_CACHE:
-        opened->storage_cache = true;
-        return 0;
-    case OPENED_FORMS:
-        opened->forms_folder = value;
         return 0;
     case OPENED_HOST_BUDGET:
         opened->host_budget = cli_size(state, "host-budget", value);
@@ -261,6 +240,41 @@ static error_t pruned_parse(int key, char *value, struct argp_state *state) {
 
 static const struct argp_option pruned_options[] = {PRUNED_OPTIONS(CLI_OPTION){0}};
 const struct argp cli_pruned_argp = {.options = pruned_options, .parser = pruned_parse};
+
+/* --- --storage --- */
+
+enum { STREAMED_STORAGE = 1750, STREAMED_CACHE, STREAMED_FORMS };
+
+#define STREAMED_OPTIONS(X)                                                                        \
+    X(STREAMED_STORAGE, "storage", "SIZE/s",                                                         \
+      "with --allow stream: limit the read speed of weight files, such as 2GB/s (default: no "     \
+      "limit; the speed is measured)")                                                             \
+    X(STREAMED_CACHE, "storage-cache", NULL,                                                 \
+      "with --allow stream: let the system cache weight files (default: every run reads them "     \
+      "from storage)")                                                                             \
+    X(STREAMED_FORMS, "forms", "DIR",                                                                \
+      "with --allow stream: folder for temporary files of weights in the layout of the kernels "   \
+      "(default: $TMPDIR, else /tmp)")
+
+static error_t streamed_parse(int key, char *value, struct argp_state *state) {
+    cli_opened_model *opened = state->input;
+    switch (key) {
+    case STREAMED_STORAGE:
+        opened->storage = cli_speed(state, "storage", value);
+        return 0;
+    case STREAMED_CACHE:
+        opened->storage_cache = true;
+        return 0;
+    case STREAMED_FORMS:
+        opened->forms_folder = value;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option streamed_options[] = {STREAMED_OPTIONS(CLI_OPTION){0}};
+const struct argp cli_streamed_argp = {.options = streamed_options, .parser = streamed_parse};
 
 /* --- the data of tensors --- */
 

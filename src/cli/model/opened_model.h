@@ -82,9 +82,9 @@ struct cli_opened_model {
  * cli_opened_model, which contains a cli_choices. */
 extern const struct argp cli_choices_argp, cli_opened_model_argp;
 
-/* The table of --prune and --prune-scope, as a child of a parser. Its input is a
- * cli_opened_model. */
-extern const struct argp cli_pruned_argp;
+/* The tables of --prune and --prune-scope, and of the options for streamed weights (--storage,
+ * --storage-cache, --forms), as children of a parser. Their input is a cli_opened_model. */
+extern const struct argp cli_pruned_argp, cli_streamed_argp;
 
 /* Returns the kernels that run the model. */
 cli_kernel_target cli_opened_model_target(const cli_opened_model *opened);

@@ -724,8 +724,9 @@ static tn_status kineto_finish(kineto_reading *reading) {
                 "without Kineto; record it with another build of PyTorch");
     if (reading->memory_count == 0)
         TN_FAIL(reading->error, TN_E_INVALID,
-                "this trace has no memory events; record it with "
-                "torch.profiler.profile(profile_memory=True)");
+                "this trace has no memory events of PyTorch; record it with "
+                "torch.profiler.profile(profile_memory=True), and write a trace of Tenure as "
+                ".pickle instead");
     TN_TRY(kineto_stacks(reading));
     kineto_sort(reading);
     TN_TRY(kineto_events(reading));
