@@ -353,6 +353,59 @@ static void a_hybrid_convolution_is_cut_along_the_batch_alone(void **state) {
     }
 }
 
+typedef enum wrong { WRONG_LACKS_ONE, WRONG_LACKS_REST, WRONG_RANK } wrong;
+
+/* A file states shapes, so an operator can lack inputs that its kernel needs (input k, or all from
+ * there on), and its output can have any rank (k + 1). */
+static void try_wrong(bench *at, make *makes, wrong kind, uint32_t k) {
+    tn_op_id id;
+    build(at, makes);
+    uint32_t count = kind == WRONG_LACKS_REST ? k : at->input_count;
+    if (kind == WRONG_LACKS_ONE) at->inputs[k] = TN_NONE;
+    for (; kind == WRONG_RANK && at->rank <= k; at->rank++) at->shape[at->rank] = 4;
+    if (kind == WRONG_RANK) at->rank = k + 1;
+    tn_tensor_id y = tensor(at, TN_KIND_OUTPUT, at->rank, at->shape);
+    tn_op_spec spec = {.name = "wrong",
+                       .type = at->type,
+                       .domain = "tflite",
+                       .version = 1,
+                       .inputs = at->inputs,
+                       .outputs = &y,
+                       .attrs = at->attrs,
+                       .input_count = count,
+                       .output_count = 1,
+                       .attr_count = at->attr_count};
+    assert_int_equal(tn_graph_add_op(at->graph, &spec, &id, NULL), TN_OK);
+    tn_status inferred = tn_graph_infer(at->graph, NULL);
+    assert_true(inferred == TN_OK || inferred == TN_E_INVALID || inferred == TN_E_UNSUPPORTED);
+    for (uint32_t axis = 0; axis < at->rank; axis++) {
+        tn_graph *split = NULL;
+        tn_split_region region = {.first = id, .last = id, .axes = {axis}, .parts = {2, 1}};
+        bool cut = tn__op_splits(at->graph, id, axis);
+        if (cut && tn_graph_split(at->graph, &region, 1, NULL, &split, NULL) == TN_OK)
+            tn_graph_destroy(split);
+    }
+    tn_graph_destroy(at->graph);
+}
+
+static void what_a_file_states_wrongly_is_not_cut(void **state) {
+    bench at = {.random = {seed}};
+    (void)state;
+    for (uint32_t i = 0; i < tn_op_rule_count(); i++) {
+        at.type = tn_op_rule_type(i);
+        if (strcmp(tn_op_rule_domain(i), "tflite") != 0 || !tn_op_rule_has_split(i)) continue;
+        make *makes = make_of(tn__op_rule("tflite", at.type));
+        build(&at, makes);
+        uint32_t count = at.input_count;
+        tn_graph_destroy(at.graph);
+        for (uint32_t k = 0; k < count; k++) {
+            try_wrong(&at, makes, WRONG_LACKS_ONE, k);
+            try_wrong(&at, makes, WRONG_LACKS_REST, k);
+        }
+        for (uint32_t k = 0; k < 4; k++) try_wrong(&at, makes, WRONG_RANK, k);
+    }
+}
+
 /* Sizes and strides of a hostile file: an answer, and at once. */
 static void windows_of_any_size_are_answered_at_once(void **state) {
     static const int64_t strides[] = {1, 2, 255, 256, 257, INT32_MAX};
@@ -387,6 +440,7 @@ int main(int count, char **words) {
         cmocka_unit_test(the_reference_sees_a_wrong_element),
         cmocka_unit_test(a_hybrid_convolution_is_cut_along_the_batch_alone),
         cmocka_unit_test(windows_of_any_size_are_answered_at_once),
+        cmocka_unit_test(what_a_file_states_wrongly_is_not_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

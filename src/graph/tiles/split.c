@@ -45,6 +45,8 @@ static bool split_begin(const tn_graph *graph, tn_op_id id, tn_infer *infer) {
     if (rule == NULL || (rule->flags & never) != 0) return false;
     if (tn__op_has_blocks(op) || op->input_count < rule->inputs_min) return false;
     if (op->input_count > SPLIT_INPUTS_MOST) return false;
+    /* every rule reads input 0, also of operators whose file states the shape without it */
+    if (op->input_count == 0 || op->inputs[0] == TN_NONE) return false;
     /* the cast is safe: rules that answer questions do not write */
     *infer = (tn_infer){.graph = (tn_graph *)(uintptr_t)graph,
                         .op = op,

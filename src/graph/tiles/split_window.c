@@ -188,15 +188,22 @@ static bool band_is_hybrid(const tn_tensor *x, const tn_tensor *w) {
     return w != NULL && x->dtype == TN_FLOAT32 && w->dtype != x->dtype;
 }
 
+/* The input, or NULL if the operator leaves it out: files may state the shapes of any operator. */
+static const tn_tensor *band_input(const tn_graph *graph, const tn_op *op, uint32_t i) {
+    bool given = i < op->input_count && op->inputs[i] != TN_NONE;
+    return given ? tn_graph_tensor(graph, op->inputs[i]) : NULL;
+}
+
 bool tn__band_read(const tn_graph *graph, tn_op_id id, tn__band *band) {
     static const char *const strides[] = {"stride_h", "stride_w"};
     static const char *const dilations[] = {"dilation_h_factor", "dilation_w_factor"};
     static const char *const filters[] = {"filter_height", "filter_width"};
     const tn_op *op = tn_graph_op(graph, id);
     bool pools = tn__has_suffix(op->type, "POOL_2D"), pointwise = true, grows;
-    const tn_tensor *x = tn_graph_tensor(graph, op->inputs[0]);
+    const tn_tensor *x = band_input(graph, op, 0);
     const tn_tensor *y = tn_graph_tensor(graph, op->outputs[0]);
-    const tn_tensor *w = pools ? NULL : tn_graph_tensor(graph, op->inputs[1]);
+    const tn_tensor *w = pools ? NULL : band_input(graph, op, 1);
+    if (x == NULL || (w == NULL && !pools)) return false;
     if (x->rank != 4 || y->rank != 4 || (w != NULL && w->rank != 4)) return false;
     bool valid = tn__attr_int(op, "padding", 0) == BAND_VALID;
     for (uint32_t i = 0; i < 2; i++) {
@@ -303,7 +310,7 @@ bool tn__split_tflite_pad(tn_infer *infer, tn__tile *part, uint32_t input, tn__n
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count;
     const int64_t *pads = tn__tflite_ints(infer, 1, &count);
-    if (pads == NULL || count != 2 * x->rank) return false;
+    if (pads == NULL || count != 2 * x->rank || part->axis >= x->rank) return false;
     if (input > 0) return tn__need_all(need);
     int64_t before = pads[2 * part->axis], extent = x->shape[part->axis];
     int64_t first = part->first - before, last = part->last - before;
@@ -359,7 +366,7 @@ bool tn__split_tflite_transpose(tn_infer *infer, tn__tile *part, uint32_t input,
     const tn_tensor *x = tn__input(infer, 0);
     uint32_t count;
     const int64_t *perm = tn__tflite_ints(infer, 1, &count);
-    if (perm == NULL || count != x->rank || perm[part->axis] < 0 ||
+    if (perm == NULL || count != x->rank || part->axis >= count || perm[part->axis] < 0 ||
         perm[part->axis] >= (int64_t)x->rank)
         return false;
     return input == 0 ? tn__need_same(need, (uint32_t)perm[part->axis], part) : tn__need_all(need);
