@@ -58,6 +58,8 @@ if(TARGET tenure_command)
               COMMAND ${TENURE_NODE} ${here}/tfjs.mjs ${tenure} ${models} ${shared}/tflite)
   tenure_test(cli.budgets NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/campaign.py budgets ${tenure} ${models} ${PROJECT_SOURCE_DIR}/bench)
+  tenure_test(cli.plan_lies NEEDS TENURE_PYTHON3
+              COMMAND ${TENURE_PYTHON3} ${here}/plan_lies.py ${tenure} ${PROJECT_SOURCE_DIR}/examples)
   tenure_test(cli.interrupt NEEDS TENURE_PYTHON3 COMMAND ${TENURE_PYTHON3} ${here}/interrupt.py ${tenure} ${models})
   tenure_test(cli.same_bits NEEDS TENURE_PYTHON3
               COMMAND ${TENURE_PYTHON3} ${here}/campaign.py same_bits ${tenure} ${models} ${PROJECT_SOURCE_DIR}/bench)

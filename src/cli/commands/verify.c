@@ -291,6 +291,7 @@ static int verify_run(int count, char **words) {
     if (status == TN_OK) status = verify_claims(&arguments, &layout, &error);
     if (status == TN_OK) status = tn_layout_verify(arguments.input.problem, &layout, NULL, &error);
     if (status == TN_OK) status = cli_verify_agree(&arguments, &layout);
+    if (status == TN_OK) status = cli_verify_document(&arguments, &layout);
     status = cli_verify_missing(&arguments, status);
     int code = verify_print(&arguments, status, &layout);
     tn_layout_release(&layout);

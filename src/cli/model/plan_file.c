@@ -510,6 +510,7 @@ static tn_status plan_claims(cli_plan_file *file, const json_t *result, tn_error
 
 static tn_status plan_read(cli_plan_file *file, tn_error *error) {
     const json_t *result = json_object_get(file->document, "result");
+    file->is_own = json_is_integer(json_object_get(result, "work"));
     file->has_options = json_is_object(json_object_get(file->document, "options"));
     file->library = plan_text(file->document, "library");
     file->has_peak = plan_number(result, "peak", &file->peak);

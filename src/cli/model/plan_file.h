@@ -28,6 +28,7 @@ typedef struct cli_plan_file {
     /* the JSON document of jansson; NULL: the file is not JSON, or cannot be read */
     void *document;
     bool has_options;    /* true if the plan file records the options with which it was made */
+    bool is_own;         /* true if Tenure wrote the plan: it records the work of its search */
     const char *library; /* version of the library that made the plan, or "" */
     /* [tensor_count] live ranges, sorted by `tensor`, then `op`, then `first` */
     cli_plan_tensor *tensors;

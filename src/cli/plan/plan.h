@@ -130,6 +130,10 @@ typedef struct cli_verify {
 tn_status cli_verify_load(cli_verify *arguments);
 /* Checks that the offsets of tensors and the peak that the plan states agree with its buffers. */
 tn_status cli_verify_agree(const cli_verify *arguments, const tn_layout *layout);
+/* Checks everything else that a plan of Tenure states (sizes, live ranges, peaks of pools, shapes),
+ * except how it was found, by writing the plan again (match_document.c). Errors: E_CONFLICT (a
+ * member differs), and those of rendering the plan. */
+tn_status cli_verify_document(const cli_verify *arguments, const tn_layout *layout);
 /* If the rows show which option is missing on the command line, replaces the error "not valid" by
  * one that names the option. */
 tn_status cli_verify_missing(const cli_verify *arguments, tn_status status);

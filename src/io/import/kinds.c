@@ -94,16 +94,20 @@ static const tn__file_kind *kind_of_zip(tn__span file) {
 
 #define KIND_LOOK 512u /* bytes that are read to distinguish text from other data */
 
-/* Whether the file begins as JSON text does, and has no control characters near its start. */
-static bool kind_is_json(tn__span file) {
-    size_t at = 0, end = file.size < KIND_LOOK ? file.size : KIND_LOOK;
-    while (at < end && strchr(" \t\r\n", file.bytes[at]) != NULL && file.bytes[at] != 0) at++;
-    if (at == end || (file.bytes[at] != '{' && file.bytes[at] != '[')) return false;
-    for (; at < end; at++)
+/* Whether the file has no control characters near its start. */
+static bool kind_is_text(tn__span file) {
+    for (size_t at = 0; at < file.size && at < KIND_LOOK; at++)
         if (file.bytes[at] < ' ' && file.bytes[at] != '\t' && file.bytes[at] != '\r' &&
             file.bytes[at] != '\n')
             return false;
     return true;
+}
+
+/* Whether the file is text and begins as JSON does. */
+static bool kind_is_json(tn__span file) {
+    size_t at = 0, end = file.size < KIND_LOOK ? file.size : KIND_LOOK;
+    while (at < end && strchr(" \t\r\n", file.bytes[at]) != NULL && file.bytes[at] != 0) at++;
+    return at < end && (file.bytes[at] == '{' || file.bytes[at] == '[') && kind_is_text(file);
 }
 
 /* Whether the file begins with a length of a JSON text, and the text, as .safetensors files do. */
@@ -143,6 +147,8 @@ const tn__file_kind *tn__file_kind_of(tn__span file) {
     if (kind_is_json(file)) return &json;
     if (kind_is_safetensors(file)) return &safetensors;
     if (kind_is_pickle(file)) return &pickle;
+    /* text can be a sequence of fields by chance, but a model has control characters in its tags */
+    if (kind_is_text(file)) return NULL;
     return tn__import_onnx.probe(file.bytes, file.size) ? &onnx : NULL;
 }
 

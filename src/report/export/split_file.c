@@ -305,6 +305,7 @@ static tn_status file_fail(file_state *state) {
     if (state->stopped)
         TN_FAIL(state->error, TN_E_STOPPED, "the search was stopped before anything would do");
     if (state->tried == 0 && state->refused > 0) {
+        state->refusal.status = TN_E_UNSUPPORTED;
         if (state->error != NULL) *state->error = state->refusal;
         return TN_E_UNSUPPORTED;
     }
