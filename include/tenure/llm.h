@@ -262,6 +262,8 @@ typedef struct tn_llm_cache_group {
     uint64_t heads; /* heads of keys; 0: one vector that is not divided among heads */
     /* whether these layers are in another group, too: an index of keys next to the keys */
     bool beside;
+    /* number of tokens whose keys are compressed into one entry of the cache; 0: 1 */
+    uint64_t every;
 } tn_llm_cache_group;
 
 /* The cache of one sequence. */

@@ -245,8 +245,7 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
     uint64_t sum = place_largest(&cross, count), left = count;
     for (uint32_t i = 0; i < cache->group_count; i++) {
         const tn_llm_cache_group *group = &cache->groups[i];
-        bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
-        uint64_t tokens = tn__mul_sat(it->batch, cut ? group->window : it->sequence);
+        uint64_t tokens = tn__mul_sat(it->batch, tn__llm_cache_kept(group, it));
         uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, tokens);
         const place_part part = {group->layers, place_share(bytes, group->heads, devices)};
         if (group->beside)
@@ -316,7 +315,9 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     const uint64_t here = layers - host;
     const uint64_t run = it->by_tensor ? here : place_up(here, placed.devices);
     uint64_t most = run > 0 ? place_run(&weights, host, run, experts) : 0;
-    if (here > 0) most = tn__add_sat(most, weights.stored.outside);
+    /* like llama.cpp, which counts the output matrix as one layer more than the last */
+    const bool is_empty = it->host_layers > layers;
+    if (!is_empty) most = tn__add_sat(most, weights.stored.outside);
     made->cache = place_cache(llm, it, &whole, run, it->by_tensor ? placed.devices : 1);
     if (it->by_tensor) {
         uint64_t vectors = weights.stored.vectors < most ? weights.stored.vectors : most;
@@ -328,7 +329,7 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     made->weights = most < whole.weights ? most : whole.weights;
     uint64_t away = tn__add_sat(place_first(&weights, host),
                                 place_experts(&weights, host, experts > host ? experts : host));
-    if (here == 0) away = whole.weights;
+    if (is_empty) away = whole.weights;
     made->host_weights = away < whole.weights ? away : whole.weights;
     made->host_cache = host > 0 ? place_cache(llm, it, &whole, host, 1) : 0;
     if (experts > host) place_tell_experts(&weights, llm, host, experts, made);
