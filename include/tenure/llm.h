@@ -247,6 +247,9 @@ typedef struct tn_llm_weight { /* A group of matrices of equal size. */
      * runtimes do not load them. */
     bool extra;
     bool scattered; /* whether the layers of the group are not consecutive */
+    /* In a model in which layers of one kind have different sizes: number of the layers with equal
+     * sizes. Groups with different numbers are in different layers. 0: not such a model */
+    uint32_t block;
 } tn_llm_weight;
 
 #define TN_LLM_WEIGHTS_MAX 240u

@@ -206,6 +206,7 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error) {
 typedef struct count_span { /* the layers that have the matrices of a tn__llm_place */
     uint64_t first, layers;
     bool scattered;
+    uint32_t block; /* as in tn_llm_weight */
 } count_span;
 
 /* For each place, the kinds of layers that have it. 0 means that the place is not in the layers
@@ -236,6 +237,10 @@ static count_span count_span_of(const tn__llm_reading *it, tn__llm_place place, 
         last = i;
     }
     span.scattered = span.layers > 0 && last - span.first + 1 != span.layers;
+    if (it->block_count > 0) {
+        span.scattered = true;
+        span.block = block + 1;
+    }
     return span;
 }
 
@@ -259,7 +264,8 @@ static tn_status count_row(const tn__llm_reading *it, const tn__llm_row *row, co
                           .layers = span.layers,
                           .each = it->size[row->each],
                           .extra = extra,
-                          .scattered = span.scattered};
+                          .scattered = span.scattered,
+                          .block = span.block};
     bool outside = row->place == TN__LLM_ONCE;
     if (made.rows == 0 || made.columns == 0 || made.each == 0 || (!outside && span.layers == 0))
         return TN_OK;
