@@ -431,7 +431,9 @@ typedef struct tn_llm_options {
     uint32_t devices;
     /* true: each device stores a section of every matrix; false: each device stores whole layers */
     bool by_tensor;
-    uint64_t host_layers; /* this number of first layers stays in host memory, with their cache */
+    /* this number of first layers stays in host memory, with their cache. If it is above the number
+     * of layers, everything does; otherwise the matrices outside of layers are on the device */
+    uint64_t host_layers;
     /* in this number of first layers the routed experts stay in host memory */
     uint64_t host_experts;
     /* bytes of the weights by layer; NULL: the weights of layers are counted */

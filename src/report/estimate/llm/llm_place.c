@@ -319,7 +319,7 @@ static void place_runtime(const tn_llm_estimate *whole, uint64_t cache, tn_llm_e
     uint64_t rounded =
         whole->cache_allocated > whole->cache ? whole->cache_allocated - whole->cache : 0;
     double share = whole->cache > 0 ? (double)cache / (double)whole->cache : 0;
-    uint64_t here = (uint64_t)((double)rounded * share) + (rounded > 0);
+    uint64_t here = (uint64_t)((double)rounded * share) + (rounded > 0 && cache > 0);
     made->runtime = whole->runtime - rounded + (here < rounded ? here : rounded);
     made->cache_allocated = tn__add_sat(cache, here < rounded ? here : rounded);
 }
