@@ -23,6 +23,13 @@ typedef struct foreign_body {     /* a buffer: values that share bytes on purpos
     uint32_t buffer; /* number of the buffer in the problem; UINT32_MAX: it has no buffer */
 } foreign_body;
 
+/* What is known about a value that a .pte file places, as bits */
+enum {
+    TN__FOREIGN_VIEW = 1, /* the value may begin anywhere within the live range of another one at the
+                           * same offset, because it has the same bytes */
+    TN__FOREIGN_FIXED = 2 /* other methods use the value at this offset, so it must not move */
+};
+
 /* A pair in a list of tn__foreign_needs, which says what `what` is: a step that must run before
  * `step`, or a value that `step` reads. */
 typedef struct tn__foreign_pair {
@@ -52,7 +59,10 @@ struct tn_foreign {
      * is complete; NULL: no text */
     tn__span *operands;
     size_t arena_room, value_room, step_room, operand_room;
-    bool views; /* true: values at one offset share bytes whenever their live ranges overlap */
+    /* [values] bits TN__FOREIGN_*; NULL (XLA): a live range may begin in the step in which another
+     * one at the same offset ends */
+    uint8_t *marks;
+    size_t mark_room;
     foreign_body *bodies;
     uint32_t *order; /* [values] all values, sorted by arena, then offset, then first step */
     uint32_t *owner; /* [values], buffer of each value, or UINT32_MAX */
