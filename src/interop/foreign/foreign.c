@@ -134,6 +134,8 @@ static bool foreign_joins(const tn_foreign *foreign, const foreign_body *body,
                           const foreign_place *place) {
     if (body->arena != place->arena || body->offset != place->offset) return false;
     bool is_same = foreign->marks != NULL && foreign->values[place->value].size == body->size;
+    if (foreign_is(foreign, place->value, TN__FOREIGN_APART) && (!is_same || body->is_mixed))
+        return false;
     if (is_same || foreign_is(foreign, place->value, TN__FOREIGN_VIEW))
         return place->first < body->end;
     return place->first == body->end - 1;
@@ -183,6 +185,7 @@ static tn_status foreign_join(tn_foreign *foreign, const foreign_place *places, 
         } else {
             foreign_note_join(foreign, place->value, foreign->order[i - 1]);
         }
+        if (body->count > 0 && value->size != body->size) body->is_mixed = true;
         body->count++;
         if (value->size > body->size) body->size = value->size;
         if (place->last > body->end) body->end = place->last;

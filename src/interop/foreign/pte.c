@@ -362,14 +362,16 @@ static pte_role pte_role_of(const char *op, uint32_t argument, uint32_t count, u
     return is_first || pte_is_known(op) ? PTE_READ : PTE_GIVEN;
 }
 
-/* Returns the role of an argument of a delegate: inputs, then outputs. The exporter numbers the
- * outputs consecutively, directly before the call; a view may have the number before them. */
-static pte_role pte_delegate_role(const tn__flat_vector *arguments, uint32_t argument) {
-    int64_t number = tn__flat_int32(arguments, argument);
-    int64_t last = tn__flat_int32(arguments, arguments->count - 1);
-    uint32_t distance = arguments->count - 1 - argument;
-    if (distance == 0) return PTE_WRITTEN;
-    return number == last - distance ? PTE_EITHER : PTE_READ;
+/* Returns the number of arguments at the end of a delegate's that can be its outputs. The arguments
+ * are the inputs, then the outputs. The exporter numbers the outputs consecutively, directly before
+ * the call. */
+static uint32_t pte_outputs(const tn__flat_vector *arguments) {
+    uint32_t count = arguments->count, found = count > 0;
+    while (found > 0 && found < count &&
+           (int64_t)tn__flat_int32(arguments, count - found) - 1 ==
+               tn__flat_int32(arguments, count - found - 1))
+        found++;
+    return found;
 }
 
 /* Returns the name of a kernel's operator, such as "aten::add.out"; "": unknown, NULL: memory is
@@ -402,7 +404,7 @@ static void pte_mark_view(pte_reading *reading, int64_t base, int64_t view) {
 static tn_status pte_call(pte_reading *reading, const tn__flat_table *call, int64_t step,
                           bool is_kernel, const char *op) {
     tn__flat_vector arguments = tn__flat_list(call, PTE_CALL_ARGUMENTS);
-    uint32_t written = is_kernel ? pte_written(reading, &arguments) : 0;
+    uint32_t written = is_kernel ? pte_written(reading, &arguments) : pte_outputs(&arguments);
     if (is_kernel && pte_ends_with(op, "_nop"))
         TN_FAIL(reading->error, TN_E_UNSUPPORTED,
                 "instruction %" PRId64 " is %.100s, for which values lie inside of others; such "
@@ -411,10 +413,11 @@ static tn_status pte_call(pte_reading *reading, const tn__flat_table *call, int6
     for (uint32_t i = 0; i < arguments.count; i++) {
         int32_t value = tn__flat_int32(&arguments, i);
         TN_TRY(pte_use(reading, value, step));
-        pte_know(reading, value,
-                 is_kernel ? pte_role_of(op, i, arguments.count, written)
-                           : pte_delegate_role(&arguments, i),
-                 op);
+        pte_role role = i + 1 == arguments.count         ? PTE_WRITTEN
+                        : i + written >= arguments.count ? PTE_EITHER
+                                                         : PTE_READ;
+        if (is_kernel) role = pte_role_of(op, i, arguments.count, written);
+        pte_know(reading, value, role, op);
     }
     if (strncmp(op, "executorch_prim::et_view", 24) == 0 && arguments.count > 1)
         pte_mark_view(reading, tn__flat_int32(&arguments, 0),
@@ -534,11 +537,13 @@ static void pte_finish_life(pte_reading *reading, uint32_t number) {
         value->op = "state";
         value->first = 0;
         value->last = (int64_t)reading->steps + 1;
+        foreign->marks[number] |= TN__FOREIGN_APART;
         if (reading->file.is_shared) foreign->marks[number] |= TN__FOREIGN_FIXED;
     } else if (fact->begins == PTE_READ || fact->begins == PTE_GIVEN) {
         bool is_view = (foreign->marks[number] & TN__FOREIGN_VIEW) != 0;
         value->op = is_view ? "view" : fact->is_data || fact->is_written ? "" : "scratch";
     }
+    if (fact->begins == PTE_INPUT) foreign->marks[number] |= TN__FOREIGN_APART;
     if (fact->begins == PTE_FILLED) pte_extend_filled(reading, value);
     pte_extend(reading, value);
 }
@@ -593,7 +598,7 @@ static tn_status pte_read_all(pte_reading *reading) {
     TN_TRY(pte_read_memories(reading));
     TN_TRY(pte_read_values(reading));
     foreign->mark_room = (size_t)foreign->facts.value_count + 1;
-    foreign->marks = tn__alloc(&foreign->context, foreign->mark_room);
+    foreign->marks = tn__alloc_array(&foreign->context, foreign->mark_room, 1);
     if (foreign->marks == NULL) return tn__no_memory(reading->error, "marks");
     TN_TRY(pte_read_lives(reading));
     return tn__foreign_finish(foreign, reading->error);

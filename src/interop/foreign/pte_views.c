@@ -172,8 +172,9 @@ static void views_decide(views_finder *finder, const uint32_t *values, uint32_t 
     if (found.least == found.most && views_fit(finder, value, values[found.most - 1])) {
         finder->foreign->marks[value] |= TN__FOREIGN_VIEW;
         if (last->last - 1 < it->first) it->first = last->last - 1;
-    } else if (is_data && last->first < it->first) {
-        it->first = last->first;
+    } else if (is_data) {
+        finder->foreign->marks[value] |= TN__FOREIGN_APART;
+        if (last->first < it->first) it->first = last->first;
     }
 }
 
