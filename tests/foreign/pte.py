@@ -174,7 +174,7 @@ class Tensor:
         self.kind = rng.choice(list(ELEMENT))
         self.sizes = [rng.choice([1, 2, 3, 8, 16]) for _ in range(rng.randint(0, 3))]
         self.uses, self.state, self.base, self.root, self.offset = [], False, None, None, 0
-        self.initial, self.named, self.scratch, self.dynamic = False, False, False, False
+        self.initial, self.named, self.scratch, self.dynamic, self.first_output = False, False, False, False, False
         self.is_data = False  # an instruction reads it for certain, so that it cannot be scratch memory
 
     def bytes(self):
@@ -267,6 +267,7 @@ class Method:
             self.call(2, [reads[0], self.integer, out], [reads[0], out])
         elif kind < 0.35:
             outs = [self.tensor() for _ in range(rng.choice([1, 1, 2]))]
+            self.tensors[outs[0]].first_output = len(outs) > 1
             first = outs[0]  # an input that is numbered directly before the outputs can be one
             while reads and reads[-1 - (outs[0] - first)] == first - 1 and outs[0] - first + 1 < len(reads):
                 first -= 1
@@ -354,7 +355,7 @@ class Method:
         meets = a.offset < b.offset + b.bytes() and b.offset < a.offset + a.bytes()
         if not self.meet(a, b) or not meets or a.storage() is b.storage() or not a.bytes() or not b.bytes():
             return False
-        if tight or a.offset != b.offset:
+        if tight or a.offset != b.offset or a.scratch or b.scratch:
             return True
         return not (a.bytes() == b.bytes() or any(x.first == y.last and self.begin(x) >= 0 for x, y in ((a, b), (b, a))) or
                     (a.base and a.base.storage() is b.storage()) or (b.base and b.base.storage() is a.storage()))
@@ -368,7 +369,7 @@ class Method:
 
     def fits(self, view, base):
         return (view.memory, view.offset, view.kind, view.bytes()) == \
-            (base.memory, base.offset, base.kind, base.bytes()) and base.number < view.number
+            (base.memory, base.offset, base.kind, base.bytes()) and base.number < view.number and not base.scratch
 
     def last_touch(self, view):
         """For each byte of a view: the value that used it last before the view's first use."""
@@ -380,9 +381,12 @@ class Method:
         return touched
 
     def is_explained(self, view):
-        """Whether a view looks as if it were one of something, or as if it were state."""
+        """Whether a view looks as if it were one of something, or as if it were in place, or state."""
         touched = set(self.last_touch(view))
-        return touched <= {None} or (len(touched) == 1 and self.fits(view, touched.pop()))
+        if touched <= {None}:
+            return True
+        last = touched.pop()
+        return not touched and (view.offset, view.bytes()) == (last.offset, last.bytes())
 
     def is_unclear(self):
         """Whether scratch memory looks like a view whose bytes were overwritten, or the other way round."""
@@ -391,9 +395,10 @@ class Method:
                    for b in self.tensors.values() if not b.scratch and not b.root)
 
     def is_loose(self):
-        """Whether a value that is not a view can look like one, which makes its live range longer."""
+        """Whether scratch memory or the first of two outputs of a delegate can look like a view, which makes its live
+        range longer."""
         return any(self.begin(b) < self.begin(t) and self.fits(t, b)
-                   for t in self.tensors.values() if t.root is None and t.bytes() and not t.state
+                   for t in self.tensors.values() if t.scratch or t.first_output
                    for b in self.tensors.values())
 
     def first_conflict(self):
@@ -415,7 +420,7 @@ class Method:
         roots = {t.storage() for t in views}
         every = list(self.tensors.values())
         return all(self.is_explained(t) or not t.is_data for t in views) and \
-            all(a.storage() in roots or b.storage() in roots
+            all(a.storage() in roots or b.storage() in roots or any(x.scratch and self.fits(x, y) for x, y in ((a, b), (b, a)))
                 for i, a in enumerate(every) for b in every[:i] if self.conflict(a, b))
 
     @staticmethod
@@ -503,7 +508,7 @@ def check_verdict(tenure, name, method, path):
     told = json.loads(out)["conflict"]
     names = {method.name(method.tensors[int(word.split()[1])]) for word in told.split("'")[1::2]}
     expected = method.first_conflict()
-    if method.keeps_views() and (f"at step {expected[0]} " not in told or names not in expected[1]):
+    if method.keeps_views() and not method.is_loose() and (f"at step {expected[0]} " not in told or names not in expected[1]):
         fail(name, f"{told}; expected one of {expected}")
     return "not valid"
 
@@ -640,13 +645,13 @@ def check_planted(tenure, scratch):
                       [("aten::relu.out", [0, 1, 1]), ("move", 1, 3), ("aten::sum.out", [0, 4, 4]),
                        ("aten::mul.out", [3, 4, 2, 2])], [0], [2])
         verdict(f"a move, {offset}", moved, status, *(["'value 1'", "'value 4'"] if status else []))
-    # a loop fills value 3; value 2 is made in each round before
-    for first, second, status in ((256, 128, 0), (128, 256, 0), (256, 256, 1)):
-        loop = Small({0: (1, 1024, 16), 1: (1, 256, 16), 2: (1, second, 4), 3: (1, first, 16), 4: (1, 512, 4)},
-                     [("aten::relu.out", [0, 1, 1]), ("aten::sum.out", [1, 4, 4]), ("aten::add.out", [0, 4, 2, 2]),
-                      ("executorch_prim::et_copy_index.tensor", [3, 2, 40]), ("loop", 2), ("aten::sum.out", [3, 4, 4])],
-                     [0], [4])
-        verdict(f"a loop, {first} and {second}", loop, status)
+    # a loop fills value 3; value 1 is dead before the loop, and value 2 is used in each round before value 3
+    for name, at, status in (("before", 256, 0), ("in", 512, 1)):
+        places = {0: (1, 1024, 16), 1: (1, 256, 16), 2: (1, 512, 4), 3: (1, at, 16), 4: (1, 128, 4), 5: (1, 64, 4)}
+        loop = Small(places, [("aten::relu.out", [0, 1, 1]), ("aten::sum.out", [1, 4, 4]), ("aten::add.out", [0, 4, 2, 2]),
+                              ("aten::exp.out", [2, 5, 5]), ("executorch_prim::et_copy_index.tensor", [3, 5, 40]),
+                              ("loop", 2), ("aten::sum.out", [3, 4, 4])], [0], [4])
+        verdict(f"bytes of a value {name} the loop", loop, status)
     inside = Small({0: (1, 0, 16), 1: (1, 64, 32), 2: (1, 64, 16)},
                    [("aten::relu.out", [0, 2, 2]), ("aten::_cat_nop.out", [2, 1, 1])], [0], [1])
     verdict("values inside of others", inside, 2, "lie inside")

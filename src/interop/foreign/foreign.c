@@ -133,6 +133,7 @@ static bool foreign_is(const tn_foreign *foreign, uint32_t value, uint8_t mark) 
 static bool foreign_joins(const tn_foreign *foreign, const foreign_body *body,
                           const foreign_place *place) {
     if (body->arena != place->arena || body->offset != place->offset) return false;
+    if (body->is_alone || foreign_is(foreign, place->value, TN__FOREIGN_ALONE)) return false;
     bool is_same = foreign->marks != NULL && foreign->values[place->value].size == body->size;
     if (foreign_is(foreign, place->value, TN__FOREIGN_APART) && (!is_same || body->is_mixed))
         return false;
@@ -181,6 +182,8 @@ static tn_status foreign_join(tn_foreign *foreign, const foreign_place *places, 
                                    .start = i,
                                    .offset = place->offset,
                                    .end = place->last,
+                                   .is_alone =
+                                       foreign_is(foreign, place->value, TN__FOREIGN_ALONE),
                                    .buffer = planned ? foreign->facts.buffer_count++ : UINT32_MAX};
         } else {
             foreign_note_join(foreign, place->value, foreign->order[i - 1]);
@@ -580,8 +583,8 @@ tn_status tn__foreign_rewrite(const tn_foreign *foreign, tn__span file, const tn
     TN_TRY(foreign_check_layout(foreign, layout, error));
     if (tn_foreign_verify(foreign, NULL, error) == TN_E_CONFLICT)
         TN_FAIL(error, TN_E_CONFLICT,
-                "the plan in the file is not valid, so its offsets do not show which values are "
-                "views; verify it, and export the program again");
+                "the old plan is not valid, so its offsets do not show which values are views; "
+                "verify the program, and export it again");
     size_t arenas = (size_t)foreign->facts.arena_count + 1;
     uint64_t *sizes = tn__alloc_array(context, 2 * arenas, sizeof *sizes);
     if (sizes == NULL) return tn__no_memory(error, "a plan");

@@ -20,6 +20,7 @@ typedef struct foreign_body {     /* a buffer: values that share bytes on purpos
     uint32_t arena, start, count; /* the values of the buffer are order[start .. start + count) */
     uint64_t offset, size;
     bool is_mixed;   /* whether its values have several sizes */
+    bool is_alone;   /* whether no other value may join it */
     int64_t end;     /* the latest end of a live range of the buffer's values */
     uint32_t buffer; /* number of the buffer in the problem; UINT32_MAX: it has no buffer */
 } foreign_body;
@@ -29,7 +30,8 @@ enum {
     TN__FOREIGN_VIEW = 1, /* the value may begin anywhere within the live range of another one at the
                            * same offset, because it has the same bytes */
     TN__FOREIGN_FIXED = 2, /* other methods use the value at this offset, so it must not move */
-    TN__FOREIGN_APART = 4  /* the value shares its bytes on purpose only with values of its size */
+    TN__FOREIGN_APART = 4, /* the value shares its bytes on purpose only with values of its size */
+    TN__FOREIGN_ALONE = 8  /* the value does not share its bytes on purpose */
 };
 
 /* A pair in a list of tn__foreign_needs, which says what `what` is: a step that must run before

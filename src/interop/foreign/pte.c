@@ -541,7 +541,9 @@ static void pte_finish_life(pte_reading *reading, uint32_t number) {
         if (reading->file.is_shared) foreign->marks[number] |= TN__FOREIGN_FIXED;
     } else if (fact->begins == PTE_READ || fact->begins == PTE_GIVEN) {
         bool is_view = (foreign->marks[number] & TN__FOREIGN_VIEW) != 0;
-        value->op = is_view ? "view" : fact->is_data || fact->is_written ? "" : "scratch";
+        bool is_scratch = !is_view && !fact->is_data && !fact->is_written;
+        value->op = is_view ? "view" : is_scratch ? "scratch" : "";
+        if (is_scratch) foreign->marks[number] |= TN__FOREIGN_ALONE;
     }
     if (fact->begins == PTE_INPUT) foreign->marks[number] |= TN__FOREIGN_APART;
     if (fact->begins == PTE_FILLED) pte_extend_filled(reading, value);

@@ -145,13 +145,20 @@ static bool views_is_read_first(const pte_fact *fact) {
     return !fact->is_state && fact->begins >= PTE_READ && fact->begins <= PTE_EITHER;
 }
 
+/* Whether a value counts as scratch memory. */
+static bool views_is_scratch(const views_finder *finder, uint32_t value) {
+    const pte_fact *fact = &finder->facts[value];
+    return fact->begins == PTE_GIVEN && !fact->is_state && !fact->is_data && !fact->is_written &&
+           (finder->foreign->marks[value] & TN__FOREIGN_VIEW) == 0;
+}
+
 /* Whether `view` can be a view of `base`. */
 static bool views_fit(const views_finder *finder, uint32_t view, uint32_t base) {
     const tn_foreign_value *x = &finder->foreign->values[view],
                            *y = &finder->foreign->values[base];
     const pte_fact *a = &finder->facts[view], *b = &finder->facts[base];
     return !finder->is_complete && a->is_static && x->offset == y->offset && x->size == y->size &&
-           a->type == b->type && b->number < a->number;
+           a->type == b->type && b->number < a->number && !views_is_scratch(finder, base);
 }
 
 /* Decides what a value is that is read first, from the values that used its bytes before. `values`
@@ -233,9 +240,7 @@ static bool views_is_alike(const views_place *a, const views_place *b) {
 static bool views_is_unclear(const views_finder *finder, uint32_t value) {
     const pte_fact *fact = &finder->facts[value];
     bool is_bytes = fact->type == PTE_TYPE_BYTE && fact->rank == 1;
-    return fact->begins == PTE_GIVEN && !fact->is_state && !fact->is_data && !fact->is_written &&
-           !is_bytes && !finder->is_complete && fact->is_static &&
-           (finder->foreign->marks[value] & TN__FOREIGN_VIEW) == 0;
+    return views_is_scratch(finder, value) && !is_bytes && !finder->is_complete && fact->is_static;
 }
 
 static tn_status views_doubt(views_finder *finder, uint32_t view, uint32_t base, tn_error *error) {
