@@ -182,8 +182,7 @@ static tn_status foreign_join(tn_foreign *foreign, const foreign_place *places, 
                                    .start = i,
                                    .offset = place->offset,
                                    .end = place->last,
-                                   .is_alone =
-                                       foreign_is(foreign, place->value, TN__FOREIGN_ALONE),
+                                   .is_alone = foreign_is(foreign, place->value, TN__FOREIGN_ALONE),
                                    .buffer = planned ? foreign->facts.buffer_count++ : UINT32_MAX};
         } else {
             foreign_note_join(foreign, place->value, foreign->order[i - 1]);

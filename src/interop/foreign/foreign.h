@@ -27,7 +27,8 @@ typedef struct foreign_body {     /* a buffer: values that share bytes on purpos
 
 /* What is known about a value that a .pte file places, as bits */
 enum {
-    TN__FOREIGN_VIEW = 1, /* the value may begin anywhere within the live range of another one at the
+    TN__FOREIGN_VIEW =
+        1, /* the value may begin anywhere within the live range of another one at the
                            * same offset, because it has the same bytes */
     TN__FOREIGN_FIXED = 2, /* other methods use the value at this offset, so it must not move */
     TN__FOREIGN_APART = 4, /* the value shares its bytes on purpose only with values of its size */

@@ -207,12 +207,12 @@ static tn_status pte_place_value(pte_reading *reading, uint32_t value, const tn_
     made.name = tn__foreign_text(foreign, (tn__span){(const uint8_t *)name, (size_t)length});
     tn__flat_table extra = tn__flat_child(tensor, PTE_TENSOR_EXTRA);
     bool is_named = extra.bytes != NULL && tn__flat_string(&extra, PTE_EXTRA_NAME).size > 0;
-    reading->facts[foreign->facts.value_count] = (pte_fact){
-        .number = value,
-        .type = (uint8_t)tn__flat_uint(tensor, PTE_TENSOR_TYPE, 1, 0),
-        .rank = (uint8_t)tn__flat_list(tensor, PTE_TENSOR_SIZES).count,
-        .is_static = tn__flat_uint(tensor, PTE_TENSOR_DYNAMISM, 1, 0) == 0,
-        .is_state = is_named || tn__flat_uint(tensor, PTE_TENSOR_DATA, 4, 0) > 0};
+    reading->facts[foreign->facts.value_count] =
+        (pte_fact){.number = value,
+                   .type = (uint8_t)tn__flat_uint(tensor, PTE_TENSOR_TYPE, 1, 0),
+                   .rank = (uint8_t)tn__flat_list(tensor, PTE_TENSOR_SIZES).count,
+                   .is_static = tn__flat_uint(tensor, PTE_TENSOR_DYNAMISM, 1, 0) == 0,
+                   .is_state = is_named || tn__flat_uint(tensor, PTE_TENSOR_DATA, 4, 0) > 0};
     reading->number[value] = foreign->facts.value_count;
     if (made.name == NULL || !tn__foreign_add_value(foreign, &made))
         return tn__no_memory(reading->error, "a value");
@@ -340,8 +340,8 @@ static bool pte_ends_with(const char *op, const char *end) {
 /* Whether an operator is one of PyTorch or of ExecuTorch itself. None of these has an argument for
  * scratch memory before its outputs. */
 static bool pte_is_known(const char *op) {
-    static const char *const spaces[] = {"aten::", "executorch_prim::", "dim_order_ops::",
-                                         "quantized_decomposed::", "prims::"};
+    static const char *const spaces[] = {
+        "aten::", "executorch_prim::", "dim_order_ops::", "quantized_decomposed::", "prims::"};
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
         if (strncmp(op, spaces[i], strlen(spaces[i])) == 0) return true;
     return false;

@@ -154,8 +154,7 @@ static bool views_is_scratch(const views_finder *finder, uint32_t value) {
 
 /* Whether `view` can be a view of `base`. */
 static bool views_fit(const views_finder *finder, uint32_t view, uint32_t base) {
-    const tn_foreign_value *x = &finder->foreign->values[view],
-                           *y = &finder->foreign->values[base];
+    const tn_foreign_value *x = &finder->foreign->values[view], *y = &finder->foreign->values[base];
     const pte_fact *a = &finder->facts[view], *b = &finder->facts[base];
     return !finder->is_complete && a->is_static && x->offset == y->offset && x->size == y->size &&
            a->type == b->type && b->number < a->number && !views_is_scratch(finder, base);
@@ -247,11 +246,11 @@ static tn_status views_doubt(views_finder *finder, uint32_t view, uint32_t base,
     tn_foreign *foreign = finder->foreign;
     const tn_foreign_value *it = &foreign->values[view];
     char text[400];
-    int length = snprintf(text, sizeof text,
-                          "'%.60s' is scratch memory of %.120s at step %" PRId64 ", or a view of '%.60s', "
-                          "whose bytes are overwritten before",
-                          it->name, foreign->steps[it->first], it->first,
-                          foreign->values[base].name);
+    int length =
+        snprintf(text, sizeof text,
+                 "'%.60s' is scratch memory of %.120s at step %" PRId64 ", or a view of '%.60s', "
+                 "whose bytes are overwritten before",
+                 it->name, foreign->steps[it->first], it->first, foreign->values[base].name);
     foreign->facts.doubt =
         tn__foreign_text(foreign, (tn__span){(const uint8_t *)text, (size_t)length});
     return foreign->facts.doubt != NULL ? TN_OK : tn__no_memory(error, "a text");
@@ -305,8 +304,8 @@ tn_status tn__pte_views(tn_foreign *foreign, pte_fact *facts, bool is_complete, 
     uint32_t *values = tn__alloc_array(context, room, sizeof *values);
     finder.tree.edges = tn__alloc_array(context, 2 * room, sizeof *finder.tree.edges);
     finder.tree.nodes = tn__alloc_array(context, 8 * room, sizeof *finder.tree.nodes);
-    bool fits = places != NULL && values != NULL && finder.tree.edges != NULL &&
-                finder.tree.nodes != NULL;
+    bool fits =
+        places != NULL && values != NULL && finder.tree.edges != NULL && finder.tree.nodes != NULL;
     tn_status status =
         fits ? views_find(&finder, places, values, error) : tn__no_memory(error, "views");
     tn__free(context, finder.tree.nodes, 8 * room * sizeof *finder.tree.nodes);
