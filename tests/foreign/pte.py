@@ -176,6 +176,7 @@ class Tensor:
         self.uses, self.state, self.base, self.root, self.offset = [], False, None, None, 0
         self.initial, self.named, self.scratch, self.dynamic, self.first_output = False, False, False, False, False
         self.is_data = False  # an instruction reads it for certain, so that it cannot be scratch memory
+        self.is_vague = False  # it can also be an output of the delegate that uses it first
 
     def bytes(self):
         size = ELEMENT[self.kind]
@@ -273,6 +274,7 @@ class Method:
                 first -= 1
             for number in reads:
                 self.tensors[number].is_data |= number < first - 1
+                self.tensors[number].is_vague |= number >= first - 1 and not self.tensors[number].uses
             self.call(0, reads + outs, reads + outs, kind=2)
             out = outs[-1]
         elif kind < 0.5 and len(reads) > 1:  # a list of tensors
@@ -419,7 +421,7 @@ class Method:
         views = [t for t in self.tensors.values() if t.root and t.bytes()]
         roots = {t.storage() for t in views}
         every = list(self.tensors.values())
-        return all(self.is_explained(t) or not t.is_data for t in views) and \
+        return all(self.is_explained(t) or not t.is_data or t.is_vague for t in views) and \
             all(a.storage() in roots or b.storage() in roots or any(x.scratch and self.fits(x, y) for x, y in ((a, b), (b, a)))
                 for i, a in enumerate(every) for b in every[:i] if self.conflict(a, b))
 
