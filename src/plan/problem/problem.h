@@ -37,7 +37,8 @@ struct tn_problem {
     uint64_t alignment; /* alignment of buffers for which none is given */
     size_t any_count;   /* number of buffers that several banks may hold */
     size_t pin_count;   /* number of pinned buffers */
-    int64_t least, most; /* the first begin and the last end of all buffers; INT64_MAX, INT64_MIN: none */
+    /* the first begin and the last end of all buffers; INT64_MAX and INT64_MIN if there are none */
+    int64_t least, most;
     uint32_t streams;
     const int64_t *clock_zero, *clock_never; /* [streams], clocks of pieces without clocks */
     tn__body_group *groups;                  /* groups in the order of their first tied buffer */
