@@ -22,6 +22,15 @@ const work = mkdtempSync(join(tmpdir(), "tenure-web-"));
 process.on("exit", () => rmSync(work, { recursive: true, force: true }));
 console.log(`${sameAnswers([tenure], [process.execPath, cli], root)} command lines: the same bytes`);
 
+/* --- a budget: without kernels, what the native command answers when no kernels are asked for --- */
+
+for (const more of [[], ["--train"]]) {
+  const words = ["fit", join(root, "examples/models/mobilenet_v2.onnx"), "--budget", "20MiB", "--json", ...more];
+  const native = JSON.parse(execFileSync(tenure, [...words, "--kernels", "none"]));
+  const page = JSON.parse(execFileSync(process.execPath, [cli, ...words]));
+  assert.deepEqual([page.within_budget, page.peak], [native.within_budget, native.peak], words.join(" "));
+}
+
 /* --- broken files: an error that the native command also gives, and the next run works --- */
 
 const library = await import(pathToFileURL(join(folder, "npm/node.mjs")));
