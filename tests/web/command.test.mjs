@@ -24,11 +24,10 @@ console.log(`${sameAnswers([tenure], [process.execPath, cli], root)} command lin
 
 /* --- a budget: without kernels, what the native command answers when no kernels are asked for --- */
 
-for (const more of [[], ["--train"]]) {
-  const words = ["fit", join(root, "examples/models/mobilenet_v2.onnx"), "--budget", "20MiB", "--json", ...more];
-  const native = JSON.parse(execFileSync(tenure, [...words, "--kernels", "none"]));
-  const page = JSON.parse(execFileSync(process.execPath, [cli, ...words]));
-  assert.deepEqual([page.within_budget, page.peak], [native.within_budget, native.peak], words.join(" "));
+{
+  const words = ["fit", join(root, "examples/models/mobilenet_v2.onnx"), "--budget", "20MiB", "--json"];
+  const answer = (program, ...more) => execFileSync(program, more).toString().replace(/"seconds":[\d.e+-]+/g, "");
+  assert.equal(answer(process.execPath, cli, ...words), answer(tenure, ...words, "--kernels", "none"));
 }
 
 /* --- broken files: an error that the native command also gives, and the next run works --- */
