@@ -598,13 +598,14 @@ static void run_print_failed(const run_arguments *arguments) {
     cli_holders_release(&holders);
 }
 
-static const struct argp_child run_children[] = {{&cli_input_run_argp, 0, "Reading the model:", 0},
-                                                 {&cli_opened_model_argp, 0, "Running it:", 0},
-                                                 {&cli_split_argp, 0, "Operators in tiles:", 0},
-                                                 {&cli_pruned_argp, 0, "Pruning its weights:", 0},
-                                                 {&cli_streamed_argp, 0, "Streaming its weights:", 0},
-                                                 {&cli_streams_argp, 0, "Streams and groups:", 0},
-                                                 {0}};
+static const struct argp_child run_children[] = {
+    {&cli_input_run_argp, 0, "Reading the model:", 0},
+    {&cli_opened_model_argp, 0, "Running it:", 0},
+    {&cli_split_argp, 0, "Operators in tiles:", 0},
+    {&cli_pruned_argp, 0, "Pruning its weights:", 0},
+    {&cli_streamed_argp, 0, "Streaming its weights:", 0},
+    {&cli_streams_argp, 0, "Streams and groups:", 0},
+    {0}};
 static const struct argp run_parser = {run_options,  run_parse, "MODEL", run_doc,
                                        run_children, 0,         0};
 
