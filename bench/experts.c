@@ -108,7 +108,8 @@ static uint64_t run(const char *path, uint64_t budget, int steps, const char *wo
 
 int main(int count, char **words) {
     double whole, sum;
-    if (count < 4) return fprintf(stderr, "usage: experts MODEL STEPS CORRELATION|FILE PART...\n"), 2;
+    if (count < 4)
+        return fprintf(stderr, "usage: experts MODEL STEPS CORRELATION|FILE PART...\n"), 2;
     int steps = atoi(words[2]);
     printf(
         "| experts | MiB | hits | right guesses | MiB read in a run | not read | other weights | "

@@ -46,7 +46,7 @@ typedef struct tn__row_cache {
     /* [most] the rows of the newest guess; the first `guess_absent` were not in the cache */
     uint32_t *guess;
     uint32_t guess_count, guess_absent, most;
-    int32_t score; /* how often guesses were right lately (row_cache.c) */
+    int32_t score;      /* how often guesses were right lately (row_cache.c) */
     double bytes_per_s; /* limit of the reading rate; 0: none */
     double free_at;     /* with a limit: time at which the last read so far is over */
     bool keeps_pages;   /* bytes that were read stay in the page cache */

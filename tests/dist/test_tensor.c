@@ -300,8 +300,8 @@ static void what_lies_between_is_cut_as_well(void **state) {
 
 /* Trains a transformer on two ranks with rules. */
 static void run_ruled(task *it, bool sequence, const tn_rules *rules) {
-    *it = (task){
-        .which = TRANSFORMER, .data = 1, .tensor = 2, .sequence = sequence, .rules = rules};
+    *it =
+        (task){.which = TRANSFORMER, .data = 1, .tensor = 2, .sequence = sequence, .rules = rules};
     run_ranks(it);
 }
 

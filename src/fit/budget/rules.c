@@ -50,12 +50,12 @@ typedef struct tn__rules_state {
     uint32_t *turn;
     /* [jobs] whether the job belongs to a backward pass: it makes a gradient */
     bool *is_backward;
-    uint8_t *how;          /* [jobs] tn__ruled_how: the decision of the rule */
+    uint8_t *how; /* [jobs] tn__ruled_how: the decision of the rule */
     /* [jobs] for RECOMPUTE: the job before which this one runs again; TN_NONE: it has no late
      * readers, and runs again only before repeats that read its results */
     uint32_t *at;
-    bool *is_again; /* [jobs] whether the job runs again because of a rule */
-    bool *acts;     /* [rules] whether the rule changes anything */
+    bool *is_again;        /* [jobs] whether the job runs again because of a rule */
+    bool *acts;            /* [rules] whether the rule changes anything */
     tn__ruled_swap *swaps; /* [values] */
     bool trains;           /* the program has a backward pass */
     bool strict;           /* refuse rules that match nothing or change nothing */
@@ -400,8 +400,8 @@ static tn_status build_room(build_state *s) {
     s->is_out = tn__arena_array(s->arena, values, sizeof *s->is_out);
     s->is_settled = tn__arena_array(s->arena, values, sizeof *s->is_settled);
     s->is_in = tn__arena_array(s->arena, values, sizeof *s->is_in);
-    if (!s->jobs || !s->of || !s->values || !s->value_of || !s->first || !s->stack ||
-        !s->current || !s->is_out || !s->is_settled || !s->is_in)
+    if (!s->jobs || !s->of || !s->values || !s->value_of || !s->first || !s->stack || !s->current ||
+        !s->is_out || !s->is_settled || !s->is_in)
         return build_no_memory(s);
     s->value_count = s->dag->value_count;
     return TN_OK;
@@ -867,7 +867,8 @@ static tn_status rules_room(tn__rules_state *s) {
     s->how = tn__arena_array(s->arena, jobs, sizeof *s->how);
     s->is_backward = tn__arena_array(s->arena, jobs, sizeof *s->is_backward);
     s->swaps = tn__arena_array(s->arena, values, sizeof *s->swaps);
-    if (!s->rule || !s->turn || !s->at || !s->is_again || !s->acts || !s->how || !s->is_backward || !s->swaps)
+    if (!s->rule || !s->turn || !s->at || !s->is_again || !s->acts || !s->how || !s->is_backward ||
+        !s->swaps)
         return tn__no_memory(s->error, "rules");
     return TN_OK;
 }

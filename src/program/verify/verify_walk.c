@@ -735,7 +735,8 @@ static void copies_gather(walk_state *walk, uint32_t step, uint32_t *contents) {
         whole->definer != VERIFY_NONE ? &walk->verify->instructions[whole->definer] : NULL;
     uint32_t part = walk_contents(walk, it->tensor);
     bool again = was != NULL && was->opcode == it->opcode && was->tensor == it->tensor &&
-                 was->reduction == it->reduction && was->other == it->other && was->group == it->group && whole->part == part &&
+                 was->reduction == it->reduction && was->other == it->other &&
+                 was->group == it->group && whole->part == part &&
                  walk->memories[whole->memory].changes == whole->born;
     if (!again) whole->made = ++walk->contents;
     whole->part = part;

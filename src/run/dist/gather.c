@@ -114,14 +114,14 @@ static tn_status gather_add_unit(gather_state *it, tn_op_id id) {
                 "by parameters; by gradients it is (`shard` gradients)",
                 whole->name);
     it->unit_of[op->outputs[0]] = it->unit_count;
-    it->units[it->unit_count++] = (gather_unit){.part = op->inputs[0],
-                                                .whole = op->outputs[0],
-                                                .bytes = whole->bytes,
-                                                .here = TN_NONE,
-                                                .update = GATHER_NONE,
-                                                .interval = GATHER_NONE,
-                                                .rule = tn__rules_of(it->options->rules,
-                                                                     it->graph, id)};
+    it->units[it->unit_count++] =
+        (gather_unit){.part = op->inputs[0],
+                      .whole = op->outputs[0],
+                      .bytes = whole->bytes,
+                      .here = TN_NONE,
+                      .update = GATHER_NONE,
+                      .interval = GATHER_NONE,
+                      .rule = tn__rules_of(it->options->rules, it->graph, id)};
     return TN_OK;
 }
 
@@ -389,7 +389,8 @@ static tn_status gather_room(gather_state *it) {
     it->here = tn__arena_array(&it->arena, it->tensors, sizeof *it->here);
     it->older = tn__arena_array(&it->arena, it->tensors, sizeof *it->older);
     it->ran = tn__arena_array(&it->arena, tn_graph_op_count(it->graph), sizeof *it->ran);
-    if (!it->ran || !it->units || !it->recent || !it->used || !it->unit_of || !it->here || !it->older)
+    if (!it->ran || !it->units || !it->recent || !it->used || !it->unit_of || !it->here ||
+        !it->older)
         return tn__no_memory(it->error, "a program of several ranks");
     for (uint32_t i = 0; i < it->tensors; i++) it->unit_of[i] = GATHER_NONE;
     return TN_OK;

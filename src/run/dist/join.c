@@ -80,7 +80,8 @@ static void join_find(join_state *it, uint32_t step) {
     const tn_instruction *in = &it->from[step];
     if (in->opcode != TN_APPLY) return;
     const tn_op *op = tn_graph_op(it->graph, in->op);
-    if (join_is(it, in, JOIN_GATHERS) && tn__rules_of(it->rules, it->graph, in->op) != TN_RULE_KEEP &&
+    if (join_is(it, in, JOIN_GATHERS) &&
+        tn__rules_of(it->rules, it->graph, in->op) != TN_RULE_KEEP &&
         tn_graph_tensor(it->graph, op->outputs[0])->kind == TN_KIND_ACTIVATION)
         it->whole[op->outputs[0]] = op->outputs[0];
     for (uint32_t k = 0; k < op->output_count; k++) {

@@ -47,12 +47,12 @@ typedef struct pipeline {
      * section */
     bool whole_sends;
     const tn_rules *rules; /* rules of the user about tensors that ranks of a stage gather */
-    uint32_t slack;      /* number of passes after which a stage waits for the end of a SEND */
-    uint32_t pass_count; /* passes per stage, including one for the updates */
-    tn_home *homes;      /* [operators] */
-    uint64_t *on;        /* for each operator, bit s: stage s runs it */
-    pipeline_op **ops;   /* [count] */
-    uint32_t *op_count;  /* [count] */
+    uint32_t slack;        /* number of passes after which a stage waits for the end of a SEND */
+    uint32_t pass_count;   /* passes per stage, including one for the updates */
+    tn_home *homes;        /* [operators] */
+    uint64_t *on;          /* for each operator, bit s: stage s runs it */
+    pipeline_op **ops;     /* [count] */
+    uint32_t *op_count;    /* [count] */
     /* array of message_count messages, sorted by sender, then in the order of sending */
     pipeline_message *list;
     uint32_t message_count;

@@ -514,7 +514,8 @@ static tn_status read_rank_step(tn__read_state *s, uint32_t step, uint32_t *next
         return s->instructions[step].opcode != TN_APPLY ? tn__read_message_job(s, step, next)
                                                         : read_instruction(s, step);
     }
-    if (s->map->value[tn_graph_op(s->graph, op)->outputs[0]] != TN_NONE) return read_refuse(s, step);
+    if (s->map->value[tn_graph_op(s->graph, op)->outputs[0]] != TN_NONE)
+        return read_refuse(s, step);
     TN_TRY(read_define(s, op));
     return read_job_of(s, op, step, last);
 }
