@@ -35,13 +35,15 @@ static tn_status apply(const char *type, const char *domain, tn_handle a, tn_han
 int main(void) {
     tn_eager_options options = TN_EAGER_OPTIONS_INIT;
     tn_eager_optimizer *optimizer;
+    tn_eager_optimizer_options sgd = TN_EAGER_OPTIMIZER_OPTIONS_INIT;
     tn_handle weights, x, y, at, gradient;
     float start[64], in[8], out[8] = {0.5f, 0, 0.5f, 0, 0.5f, 0, 0.5f, 0}, loss;
     for (int i = 0; i < 64; i++) start[i] = (float)(i * 37 % 64) / 64 - 0.5f;
+    sgd.optimizer = TN_OPTIMIZER_SGD;
     options.budget = 12 << 10; /* bytes, for all of it */
     if (tn_eager_create(&options, &eager, &error) ||
         put(TN_KIND_PARAMETER, 8, 8, start, &weights) ||
-        tn_eager_optimizer_create(eager, NULL, &weights, 1, &optimizer, &error))
+        tn_eager_optimizer_create(eager, &sgd, &weights, 1, &optimizer, &error))
         return fail();
     for (int step = 0; step < 200; step++) {
         int depth = 2 + step % 5;

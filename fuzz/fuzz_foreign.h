@@ -28,6 +28,16 @@ static inline void fuzz_holders(const tn_foreign *foreign) {
     }
 }
 
+/* A plan that was written is not refused when it is read again. */
+static inline void fuzz_again(tn__span file) {
+    tn_foreign *again;
+    tn_status status = tn__pte_read("again.pte", file, NULL, NULL, &again, NULL);
+    fuzz_hold(status == TN_OK || status == TN_E_NO_MEMORY);
+    if (status != TN_OK) return;
+    fuzz_hold(tn_foreign_verify(again, NULL, NULL) != TN_E_CONFLICT);
+    tn_foreign_destroy(again);
+}
+
 /* A valid plan is a valid layout of its problem, within its arenas and not below the bound. */
 static inline void fuzz_plan(const tn_foreign *foreign, tn__span file) {
     tn_problem *problem;
@@ -51,7 +61,9 @@ static inline void fuzz_plan(const tn_foreign *foreign, tn__span file) {
         tn__text out;
         tn__text_init(&out, NULL);
         status = tn__foreign_rewrite(foreign, file, &ours, &out, NULL);
-        fuzz_hold(status != TN_E_INTERNAL && status != TN_E_CONFLICT);
+        fuzz_hold(status != TN_E_INTERNAL);
+        fuzz_hold((status == TN_E_CONFLICT) == (valid == TN_E_CONFLICT));
+        if (status == TN_OK) fuzz_again((tn__span){(const uint8_t *)out.data, out.size});
         tn__text_release(&out);
         tn_layout_release(&ours);
     }

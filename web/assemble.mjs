@@ -2,7 +2,8 @@
 
      node web/assemble.mjs GLUE.js MODULE.wasm PAGE.html
 
-   The module, the JavaScript that emcc wrote for it and the examples are packed; web/unpack.js takes them apart again. */
+   All but a shell is packed: what the page shows, the module, the JavaScript that emcc wrote for it, the examples. web/unpack.js
+   takes them apart again. */
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 
@@ -19,41 +20,38 @@ const examples = [
   ["a model", "models", "unet64.onnx"], ["a microcontroller model", "models", "wake_words.tflite"], ["a language model", "configs", "llama_8b.json"],
   ["an out-of-memory snapshot", "snapshots", "out_of_memory.pickle"], ["a table of buffers", "problems", "nine_buffers.csv"],
 ];
-const files = [["glue", readFileSync(glue)], ["module", readFileSync(wasm)], ...examples.map(([, folder, name]) => [name, example(folder, name)])];
+/* What is shown comes first, because it is unpacked by itself (web/shell.js). */
+const shown = {
+  "page.css": shorter(read("page.css")),
+  "page.html": read("page.html").replace("{{NOTICES.txt}}", () => read("NOTICES.txt").replace(/&/g, "&amp;").replace(/</g, "&lt;")),
+  "page.js": shorter(read("page.js")).replace("{{examples}}", () => JSON.stringify(examples.map(([label, , name]) => [label, name]))),
+  "worker.js": ["command.js", "worker.js"].map((name) => shorter(read(name))).join("\n"),
+};
+const files = [...Object.entries(shown).map(([name, text]) => [name, Buffer.from(text)]),
+  ["glue", readFileSync(glue)], ["module", readFileSync(wasm)], ...examples.map(([, folder, name]) => [name, example(folder, name)])];
 
-/* Seven bits of the stream a character. HTML changes NUL and CR, and "<" could begin a tag. */
-function sevenBits(bytes) {
-  const letters = [];
-  let bits = 0, count = 0;
-  function put(value) {
-    if (value === 0 || value === 13 || value === 60 || value === 61) letters.push(61, value + 64);
-    else letters.push(value);
-  }
-  for (const byte of bytes) {
-    bits = (bits << 8) | byte;
-    for (count += 8; count >= 7; bits &= (1 << count) - 1) {
-      count -= 7;
-      put(bits >> count);
+/* Two bytes of the stream a character; web/unpack.js says what becomes a surrogate pair. */
+function characters(bytes) {
+  const units = [];
+  for (let at = 0; at < bytes.length; at += 2) {
+    const unit = bytes[at] | ((bytes[at + 1] ?? 0) << 8), special = [0, 13, 60].indexOf(unit);
+    const number = unit >> 11 === 0x1b ? unit - 0xd800 : special < 0 ? -1 : 2048 + special;
+    if (number < 0) units.push(unit);
+    else {
+      const pair = (number << 8) | (bytes[at++ + 2] ?? 0);
+      units.push(0xd800 | (pair >> 10), 0xdc00 | (pair & 1023));
     }
   }
-  if (count > 0) put(bits << (7 - count));
-  return Buffer.from(letters).toString("latin1");
+  return Buffer.from(Uint16Array.from(units).buffer).toString("utf16le");
 }
 
 const whole = Buffer.concat(files.map(([, bytes]) => bytes));
-const packed = sevenBits(execFileSync("xz", ["--format=raw", "--lzma1=preset=9e,dict=8MiB,lc=4,lp=0,pb=0", "--stdout"], { input: whole, maxBuffer: 2 ** 28 }));
+const packed = characters(execFileSync("xz", ["--format=raw", "--lzma1=preset=9e,dict=8MiB,lc=4,lp=0,pb=0", "--stdout"], { input: whole, maxBuffer: 2 ** 28 }));
 const unpack = new Function(`${read("unpack.js")} return (text, size) => unpackLzma(unpackText(text), size);`)();
 if (!whole.equals(unpack(packed, whole.length))) throw new Error("web/unpack.js does not give back what was packed");
 
-const parts = {
-  "page.css": shorter(read("page.css")),
-  "page.js": inside(shorter(read("page.js"))),
-  "NOTICES.txt": read("NOTICES.txt").replace(/&/g, "&amp;").replace(/</g, "&lt;"),
-  examples: JSON.stringify(examples.map(([label, , name]) => [label, name])),
-  sizes: JSON.stringify(files.map(([name, bytes]) => [name, bytes.length])),
-  packed,
-  worker: inside(["unpack.js", "command.js", "worker.js"].map((name) => shorter(read(name))).join("\n")),
-};
-const page = read("page.html").replace(/\{\{([\w.]+)\}\}/g, (all, name) => parts[name]);
-writeFileSync(target, page);
-console.log(`${target}: ${Buffer.byteLength(page)} bytes, of which ${packed.length} are the module with its JavaScript and the examples`);
+const parts = { packed, sizes: JSON.stringify(files.map(([name, bytes]) => [name, bytes.length])),
+  "unpack.js": inside(shorter(read("unpack.js"))), "shell.js": inside(shorter(read("shell.js"))) };
+const page = "\ufeff" + read("shell.html").replace(/\{\{([\w.]+)\}\}/g, (all, name) => parts[name]);
+writeFileSync(target, page, "utf16le");
+console.log(`${target}: ${2 * page.length} bytes, of which ${2 * packed.length} are the packed files`);

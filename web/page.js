@@ -3,7 +3,7 @@
    Everything runs in one worker. Cancelling ends it and starts another, because a command is one synchronous call. */
 "use strict";
 const $ = (id) => document.getElementById(id);
-const examples = JSON.parse($("samples").textContent); /* [label, file name] */
+const examples = {{examples}}; /* [label, file name] */
 
 /* --- kinds of files: how they are recognised, the commands for them, and options that are often added ---
 
@@ -59,7 +59,7 @@ async function kindOf(path, file) {
 
 /* --- the worker --- */
 
-const code = URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" }));
+const code = URL.createObjectURL(new Blob([$("unpack").textContent, packedFiles["worker.js"]], { type: "text/javascript" }));
 let parts = null, opened; /* unpacked by the first worker, so that a later one need not do it again */
 const unpacked = new Promise((good) => { opened = good; });
 let worker = null, waiting = null, began = 0, ticking = 0;
@@ -68,7 +68,7 @@ function startWorker() {
   worker = new Worker(code);
   worker.onmessage = ({ data }) => heard(data);
   worker.onerror = (event) => heard({ failed: event.message || "the worker did not start: the policy of the page or of its server forbids it" });
-  worker.postMessage(parts ? { parts } : { packed: $("packed").textContent, sizes: JSON.parse($("sizes").textContent) });
+  worker.postMessage(parts ? { parts } : { packed: packedText, sizes: packedSizes });
 }
 
 function heard(data) {

@@ -1,22 +1,23 @@
-/* unpack.js - reads the files that web/assemble.mjs packed into one LZMA stream in seven-bit characters.
+/* unpack.js - reads the files that web/assemble.mjs packed into one LZMA stream, which is text of the page.
 
-   Compared with gzip and base64, the page is a quarter smaller. LZMA: lzma-specification.txt by Igor Pavlov, 2015. */
+   Two bytes of the stream are one character. A page in UTF-16 begins with a byte order mark, which browsers obey even if the server
+   names another encoding, so each character arrives as it was written; a page in an encoding of one byte would be misread
+   when a server calls it UTF-8, as many do. LZMA: lzma-specification.txt by Igor Pavlov, 2015. */
 
-/* Seven bits a character, the highest first; the four characters that HTML or this code would take otherwise are "=" and the
-   character plus 64. */
+/* A character is two bytes, the lower first. Those that HTML would change (halves of surrogate pairs, NUL, CR, "<") are numbered,
+   and such a number and the next byte are one surrogate pair. */
 function unpackText(text) {
-  const bytes = new Uint8Array(Math.floor((text.length * 7) / 8));
-  let size = 0, bits = 0, count = 0;
+  const bytes = new Uint8Array(2 * text.length);
+  let size = 0;
   for (let at = 0; at < text.length; at++) {
-    let value = text.charCodeAt(at);
-    if (value === 61) value = text.charCodeAt(++at) - 64;
-    bits = (bits << 7) | value;
-    count += 7;
-    if (count >= 8) {
-      count -= 8;
-      bytes[size++] = bits >> count;
-      bits &= 255;
+    let unit = text.charCodeAt(at), pair = -1;
+    if (unit >> 10 === 0x36) {
+      pair = ((unit & 1023) << 10) | (text.charCodeAt(++at) & 1023);
+      unit = pair >> 8 < 2048 ? 0xd800 + (pair >> 8) : [0, 13, 60][(pair >> 8) - 2048];
     }
+    bytes[size++] = unit;
+    bytes[size++] = unit >> 8;
+    if (pair >= 0) bytes[size++] = pair;
   }
   return bytes.subarray(0, size);
 }

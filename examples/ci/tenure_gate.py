@@ -196,7 +196,8 @@ def grown(difference):
 
 def holders(answer):
     """The tensors at the peak of an arena that does not fit."""
-    parts = [f"{text(h['name'])}{kind(h)} {h['allocated']:,}" for h in answer.get("holders", [])[:3]]
+    parts = [f"{'scratch of ' if h.get('kind') == 'workspace' else ''}{text(h['name'])}{kind(h)} {h['allocated']:,}"
+             for h in answer.get("holders", [])[:3]]
     return "at the peak: " + ", ".join(parts) if parts else ""
 
 
@@ -238,10 +239,12 @@ def check_arena(row, reader, place, values):
             raise Failure("'target' is a setting of .tflite models")
         status, answer = reader.tenure("plan", f"--capacity={limit}", *options, place)
         bytes_needed, allowed = answer.get("peak"), (answer.get("banks") or [{}])[0].get("capacity")
-    if bytes_needed is not None and allowed is not None:
-        row.limit = f"arena {bytes_needed:,} of {allowed:,}"
-    else:
-        row.limit = f"arena {limit}"
+        if status:  # the answer is the error: what the plan needs is in the claim about the model as it is
+            bytes_needed = next((claim.get("bytes") for claim in answer.get("claims", []) if not claim["techniques"]), None)
+            row.notes += [f"it would fit in {hint['bytes']:,} with {' and '.join(hint['with'])}: `tenure fit`"
+                          for hint in answer.get("would_fit", [])[:1] if hint["within_budget"] and "bytes" in hint]
+    row.limit = f"arena {bytes_needed:,} of " if bytes_needed is not None else "arena "
+    row.limit += limit if allowed is None else f"{allowed:,}"
     if status:
         row.fail(1, "too large")
         row.notes.append(holders(answer))

@@ -372,7 +372,7 @@ TN_API void tn_eager_forget(tn_eager *eager);
 typedef struct tn_eager_optimizer tn_eager_optimizer;
 typedef struct tn_eager_optimizer_options {
     size_t struct_size;
-    tn_optimizer optimizer; /* the optimizer (train.h); not NONE */
+    tn_optimizer optimizer; /* the optimizer (train.h); not NONE. INIT and NULL: ADAM */
     double momentum;        /* momentum; 0: 0.9 */
     double beta1, beta2;    /* decay rates of Adam; 0: 0.9 and 0.999 */
     double epsilon;         /* epsilon of Adam; 0: 1e-8 */
@@ -380,7 +380,8 @@ typedef struct tn_eager_optimizer_options {
     bool nesterov;
 } tn_eager_optimizer_options;
 #define TN_EAGER_OPTIMIZER_OPTIONS_INIT                                                            \
-    TN_INIT(tn_eager_optimizer_options, TN_SET(struct_size, sizeof(tn_eager_optimizer_options)))
+    TN_INIT(tn_eager_optimizer_options, TN_SET(struct_size, sizeof(tn_eager_optimizer_options))    \
+                                            TN_SET(optimizer, TN_OPTIMIZER_ADAM))
 
 /* Creates an optimizer of some parameters. Its state is put into the arena as zeros.
  * Errors: E_INVALID (handles; a tensor that is not a parameter, or that is given twice; a number

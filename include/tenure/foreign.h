@@ -113,6 +113,8 @@ typedef struct tn_foreign_facts {
     uint64_t bytes[TN_FOREIGN_USE_COUNT]; /* bytes of the arenas, by use */
     uint64_t planned;                     /* bytes[TN_FOREIGN_PLANNED] */
     uint64_t live, bound;                 /* sums of `live` and `bound` over the planned arenas */
+    /* why the file does not show whether a plan without conflicts is valid; NULL: it shows it */
+    const char *doubt;
 } tn_foreign_facts;
 
 /* Whether a path can be a plan of another tool: a .pte file, a `*-buffer-assignment.txt`, or a
@@ -150,14 +152,14 @@ typedef struct tn_foreign_conflict {
     uint64_t lo, hi;
 } tn_foreign_conflict;
 
-/* Checks all arenas of the plan, not only the planned ones. Values at one offset may meet as the
- * other tool allows it: in XLA if one ends at the step in which the other begins, in ExecuTorch
- * always.
+/* Checks all arenas of the plan, not only the planned ones. Two values at one offset may meet if
+ * one ends at the step in which the other begins, because an operator may work in place. In
+ * ExecuTorch a view may also begin before the value that it views ends.
  *
  * conflict  out, may be NULL: the first conflict in time, then by byte
  *
- * Errors: E_CONFLICT (the message names both values), E_UNSUPPORTED (the files have no live
- * ranges), E_NO_MEMORY. Cost: O(n log n) for n values. */
+ * Errors: E_CONFLICT (the message names both values), E_UNSUPPORTED (the files have no live ranges,
+ * or `doubt` of tn_foreign_facts is set), E_NO_MEMORY. Cost: O(n log n) for n values. */
 TN_API TN_CHECKED tn_status tn_foreign_verify(const tn_foreign *foreign,
                                               tn_foreign_conflict *conflict, tn_error *error);
 
@@ -171,8 +173,9 @@ TN_API uint32_t tn_foreign_holders(const tn_foreign *foreign, uint32_t arena, in
  * offsets and of memory sizes change. FlatBuffers omit an offset of 0; a tensor without a stored
  * offset gets a new record after the program, and the segments move by whole pages. The new file is
  * read again and compared before it is written. The file is replaced atomically. Errors:
- * E_UNSUPPORTED (not a .pte file), E_CONFLICT (an invalid layout), E_INVALID (records of the file
- * overlap), E_IO, E_NO_MEMORY. */
+ * E_UNSUPPORTED (not a .pte file), E_CONFLICT (an invalid layout; or the old plan is not valid, so
+ * that its offsets do not show which values are views), E_INVALID (records of the file overlap),
+ * E_IO, E_NO_MEMORY. */
 TN_API TN_CHECKED tn_status tn_foreign_rewrite(const tn_foreign *foreign, const tn_layout *layout,
                                                const char *path, tn_error *error);
 

@@ -247,6 +247,9 @@ typedef struct tn_llm_weight { /* A group of matrices of equal size. */
      * runtimes do not load them. */
     bool extra;
     bool scattered; /* whether the layers of the group are not consecutive */
+    /* In a model in which layers of one kind have different sizes: number of the layers with equal
+     * sizes. Groups with different numbers are in different layers. 0: not such a model */
+    uint32_t block;
 } tn_llm_weight;
 
 #define TN_LLM_WEIGHTS_MAX 240u
@@ -262,6 +265,8 @@ typedef struct tn_llm_cache_group {
     uint64_t heads; /* heads of keys; 0: one vector that is not divided among heads */
     /* whether these layers are in another group, too: an index of keys next to the keys */
     bool beside;
+    /* number of tokens whose keys are compressed into one entry of the cache; 0: 1 */
+    uint64_t every;
 } tn_llm_cache_group;
 
 /* The cache of one sequence. */
@@ -426,7 +431,9 @@ typedef struct tn_llm_options {
     uint32_t devices;
     /* true: each device stores a section of every matrix; false: each device stores whole layers */
     bool by_tensor;
-    uint64_t host_layers; /* this number of first layers stays in host memory, with their cache */
+    /* this number of first layers stays in host memory, with their cache. If it is above the number
+     * of layers, everything does; otherwise the matrices outside of layers are on the device */
+    uint64_t host_layers;
     /* in this number of first layers the routed experts stay in host memory */
     uint64_t host_experts;
     /* bytes of the weights by layer; NULL: the weights of layers are counted */

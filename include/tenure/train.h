@@ -208,8 +208,7 @@ TN_API uint32_t tn_batches_fill_test(tn_batches *batches, uint64_t number, tn_ar
  *     tn_tensor_spec scores = {.name = "y", .kind = TN_KIND_OUTPUT};
  *     tn_op_spec product = {.type = "MatMul", .inputs = in, .input_count = 2, .outputs = &y,
  *                           .output_count = 1};
- *     tn_train_options options = TN_TRAIN_OPTIONS_INIT;
- *     options.optimizer = TN_OPTIMIZER_ADAM;
+ *     tn_train_options options = TN_TRAIN_OPTIONS_INIT; // cross-entropy, adam
  *     if (tn_graph_create(NULL, &model, &error) ||
  *         tn_graph_add_tensor(model, &x, &in[0], &error) ||
  *         tn_graph_add_tensor(model, &w, &in[1], &error) ||
@@ -296,10 +295,10 @@ typedef struct tn_train_options {
     tn_loss loss;
     uint32_t output; /* index of the model's output from which the loss is computed */
 
-    tn_optimizer optimizer;
-    double momentum;     /* momentum; 0: 0.9 */
-    double beta1, beta2; /* decay rates of Adam; 0: 0.9 and 0.999 */
-    double epsilon;      /* epsilon of Adam; 0: 1e-8 */
+    tn_optimizer optimizer; /* INIT and NULL: ADAM, as the command and Python */
+    double momentum;        /* momentum; 0: 0.9 */
+    double beta1, beta2;    /* decay rates of Adam; 0: 0.9 and 0.999 */
+    double epsilon;         /* epsilon of Adam; 0: 1e-8 */
     /* weight decay; SGD, momentum and Adam add it to the gradient; AdamW applies it separately */
     double weight_decay;
     bool nesterov;
@@ -375,7 +374,8 @@ typedef struct tn_train_options {
 } tn_train_options;
 #define TN_SHARDS_MAX 65536u
 #define TN_TRAIN_OPTIONS_INIT                                                                      \
-    TN_INIT(tn_train_options, TN_SET(struct_size, sizeof(tn_train_options)))
+    TN_INIT(tn_train_options,                                                                      \
+            TN_SET(struct_size, sizeof(tn_train_options)) TN_SET(optimizer, TN_OPTIMIZER_ADAM))
 
 typedef struct tn_trained { /* A parameter that is trained. */
     tn_tensor_id parameter;

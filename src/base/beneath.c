@@ -19,8 +19,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+/* musl has the number of the system call, but not the header. */
 #ifdef SYS_openat2
+#if __has_include(<linux/openat2.h>)
 #include <linux/openat2.h>
+#define BENEATH_OPENAT2
+#endif
 #endif
 
 #define BENEATH_DEPTH 64 /* limit for the number of folders in a name */
@@ -151,7 +155,7 @@ int tn__open_walk(int folder, const char *name, int flags) {
 /* --- either --- */
 
 static int beneath_open(int folder, const char *name, int flags) {
-#ifdef SYS_openat2
+#ifdef BENEATH_OPENAT2
     struct open_how how = {.flags = (unsigned)flags,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     long opened = syscall(SYS_openat2, folder, name, &how, sizeof how);

@@ -177,7 +177,7 @@ def changes(folder):
     here.commit("onnx")
     for limit, status in (("8KiB", 0), ("8191", 1)):
         done = here.gate("--base", "base", "--set", f"max={limit}", status=status)
-        check("| `graph 2.ONNX` | 8,192 | 8,192 |" in done.stdout, done.stdout)
+        check("| `graph 2.ONNX` | 8,192 | 8,192 |" in done.stdout and f"| arena 8,192 of {limit} |" in done.stdout, done.stdout)
 
     # unreadable: now, before, and a pointer of Git LFS
     here.git("branch", "--force", "base")

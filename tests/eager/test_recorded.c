@@ -58,7 +58,9 @@ static tn_eager *step(float *loss, float after[3][WIDTH * WIDTH]) {
     check(tn_eager_backward(eager, found, p, 3, d, &failure));
     kit_get(eager, found, loss, sizeof *loss);
     tn_eager_optimizer *optimizer;
-    check(tn_eager_optimizer_create(eager, NULL, p, 3, &optimizer, &failure));
+    tn_eager_optimizer_options sgd = TN_EAGER_OPTIMIZER_OPTIONS_INIT;
+    sgd.optimizer = TN_OPTIMIZER_SGD;
+    check(tn_eager_optimizer_create(eager, &sgd, p, 3, &optimizer, &failure));
     check(tn_eager_optimizer_step(optimizer, d, 0.5, &failure));
     tn_eager_optimizer_destroy(optimizer);
     for (uint32_t i = 0; i < 3; i++) kit_get(eager, p[i], after[i], sizeof after[i]);

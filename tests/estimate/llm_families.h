@@ -6,6 +6,8 @@
 #define TN_TESTS_LLM_FAMILIES_H
 
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 typedef enum family_source {
     FILE_TOTAL, /* the total of the published files */
@@ -375,6 +377,36 @@ static const struct {
                  "128,"
                  "'num_heads':32,'short_conv_kernel_size':4}",
      UINT64_C(49122681728), RECALLED, 2 * 576 * 7, 20 * (32 * 128 * 128 + 3 * 3 * 32 * 128), 0},
+    {"nemotron-nas", "Llama-3.3-Nemotron-Super-49B",
+     "'hidden_size':8192,'num_hidden_layers':80,'num_attention_heads':64,'num_key_value_heads':"
+     "null,'intermediate_size':null,'vocab_size':128256,'tie_word_embeddings':false,"
+     "'block_configs':[<1 8 2.625><5 8 5.25><2 0 2.625><3 8 5.25><1 0 3.28125><30 8 5.25>"
+     "<1 0 1.3125><2 0 2.625><1 0 1.3125><1 0 5.25><1 0 1.3125><1 0 2.625><3 0 1.3125><1 8 5.25>"
+     "<1 0 1.3125><2 0 1><1 0 1.3125><3 0 1><2 0 1.3125><2 0 0.5><2 0 1><2 0 0.5><1 0 1>"
+     "<2 0 0.5><9 8 5.25>]",
+     UINT64_C(49867145216), FILE_TOTAL, 2 * 2 * 8 * 128 * 49, 0, 0},
 };
+
+/* Writes the config.json of a row. `<5 8 2.5>` in a row is 5 layers of nemotron-nas with 8 heads in
+ * a group, or without attention if 0, and 2.5 as multiple of the inner width. */
+static inline size_t llm_family_json(size_t index, char *text, size_t room) {
+    size_t used = (size_t)snprintf(text, room, "{'model_type':'%s',", llm_families[index].type);
+    for (const char *at = llm_families[index].json; *at != '\0' && used + 80 < room; at++) {
+        unsigned times, heads;
+        double width;
+        if (sscanf(at, "<%u %u %lf>", &times, &heads, &width) != 3) {
+            text[used++] = *at;
+            continue;
+        }
+        for (; times > 0 && used + 80 < room; times--)
+            used += (size_t)snprintf(
+                text + used, room - used,
+                "%s{'attention':{'n_heads_in_group':%u,'no_op':%s},'ffn':{'ffn_mult':%g}}",
+                text[used - 1] == '[' ? "" : ",", heads, heads == 0 ? "true" : "false", width);
+        at = strchr(at, '>');
+    }
+    used += (size_t)snprintf(text + used, room - used, "}");
+    return used;
+}
 
 #endif

@@ -17,13 +17,12 @@ static tn_error failure;
 static tn_llm model;
 
 static tn_status read_row(size_t index, tn_llm *llm) {
-    static char json[8000];
-    int length = snprintf(json, sizeof json, "{'model_type':'%s',%s}", llm_families[index].type,
-                          llm_families[index].json);
-    assert_true(length > 0 && (size_t)length < sizeof json);
-    for (int i = 0; i < length; i++)
+    static char json[12000];
+    size_t length = llm_family_json(index, json, sizeof json);
+    assert_true(length + 80 < sizeof json);
+    for (size_t i = 0; i < length; i++)
         if (json[i] == '\'') json[i] = '"';
-    return tn_llm_config("config.json", json, (size_t)length, llm, &failure);
+    return tn_llm_config("config.json", json, length, llm, &failure);
 }
 
 static void families_have_the_published_parameters_and_caches(void **state) {

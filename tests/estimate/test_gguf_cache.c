@@ -109,6 +109,18 @@ static void put_keys(const char *text) {
     "ssm.conv_kernel=4 ssm.inner_size=4096 ssm.state_size=128 ssm.group_count=16 "                 \
     "ssm.time_step_rank=32"
 
+/* 21 layers compress by 4, 20 by 128. llama.cpp told the bytes of the keys; the states are a sum by
+ * hand. */
+#define DEEPSEEK4                                                                                  \
+    "embedding_length=4096 block_count=43 attention.head_count=64 attention.head_count_kv=1 "      \
+    "attention.key_length=512 attention.value_length=512 attention.sliding_window=128 "            \
+    "attention.indexer.key_length=128 context_length=1048576 feed_forward_length=64 "              \
+    "attention.compress_ratios="                                                                   \
+    "0x2,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,"     \
+    "4,128,4,128,4,128,4,128,4,128,4,128,4"
+#define DEEPSEEK4_STATES                                                                           \
+    (4 * (21 * (2 * (2 * 512 * 8) + 2 * (2 * 128 * 8)) + 20 * (2 * (512 * 128))))
+
 static void caches_are_those_of_llama_cpp(void **state) {
     (void)state;
     static const struct {
@@ -220,6 +232,11 @@ static void caches_are_those_of_llama_cpp(void **state) {
          "embedding_length=2560 block_count=32 attention.head_count=0 wkv.head_size=64 "
          "token_shift_count=2",
          4096, 21626880, 0, TN_WEIGHT_F16, 0},
+        {"DeepSeek-V4-Flash", "deepseek4", DEEPSEEK4, 32768,
+         33816576 + 176160768 + 5242880 + 44040192 + DEEPSEEK4_STATES,
+         43 * 128 * 1024 + 176160768 + 5242880 + 44040192 + DEEPSEEK4_STATES, TN_WEIGHT_F16, 0},
+        {"Nanbeige, layers that run twice", "nanbeige", BASE(2560, 24, 20, 4, 128) "num_loops=2",
+         4096, UINT64_C(2) * 24 * 4096 * 2 * 512 * 2, 0, TN_WEIGHT_F16, 0},
         {"GLM-4.5-Air: its further layer has a cache, too", "glm4moe",
          BASE(4096, 47, 96, 8, 128) "nextn_predict_layers=1", 1024,
          UINT64_C(47) * 1024 * 2 * 1024 * 2, 0, TN_WEIGHT_F16, 0},
@@ -348,12 +365,24 @@ static void hostile_keys_are_refused_or_bounded(void **state) {
          "embedding_length=64 block_count=4 attention.head_count=4 "
          "nextn_predict_layers=4",
          "further"},
+        {"deepseek4", "embedding_length=64 block_count=3 attention.head_count=4",
+         "no list deepseek4.attention.compress_ratios"},
         {"deepseek4",
-         "embedding_length=64 block_count=3 attention.head_count=4 "
+         "embedding_length=64 block_count=3 attention.head_count=4 attention.head_count_kv=1 "
          "attention.compress_ratios=0,4,128",
-         "compress_ratios"},
-        {"nanbeige", "embedding_length=64 block_count=3 attention.head_count=4 num_loops=2",
+         "attention.indexer.key_length"},
+        {"deepseek4",
+         "embedding_length=64 block_count=3 attention.head_count=4 attention.head_count_kv=1 "
+         "attention.indexer.key_length=8 attention.compress_ratios=0,4,64",
+         "only 4 and 128"},
+        {"deepseek4",
+         "embedding_length=64 block_count=3 attention.head_count=4 attention.head_count_kv=1 "
+         "attention.indexer.key_length=8 attention.compress_ratios=0,4",
+         "fewer than 3 layers"},
+        {"llama", "embedding_length=64 block_count=3 attention.head_count=4 num_loops=2",
          "several times"},
+        {"nanbeige", "embedding_length=64 block_count=3 attention.head_count=4 num_loops=99999",
+         "99999 times"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         begin(rows[i].arch);

@@ -272,6 +272,11 @@ static void what_a_file_says_of_its_weights_is_read(void **state) {
     "'vocab_size':1000,'max_position_embeddings':64"
 
 /* What changes what is counted, and is not understood, is never passed over. */
+#define NAS "{'model_type':'nemotron-nas'," SMALL "}"
+#define NAS_OF(blocks) "{'model_type':'nemotron-nas'," SMALL ",'block_configs':" blocks "}"
+#define NAS_NONE "{'attention':{'no_op':true},'ffn':{'no_op':true}}"
+#define NAS_FIRST(block) NAS_OF("[{" block "}," NAS_NONE "," NAS_NONE "," NAS_NONE "]")
+
 static void what_is_not_understood_is_refused_or_told(void **state) {
     (void)state;
     static const struct {
@@ -312,6 +317,26 @@ static void what_is_not_understood_is_refused_or_told(void **state) {
         {"{'hidden_size':1099511627776,'num_hidden_layers':8000,'num_attention_heads':1,"
          "'vocab_size':1099511627776,'n_ctx':9}",
          TN_E_INVALID, "2^64"},
+        {"{'model_type':'llama'," SMALL ",'block_configs':[{},{},{},{}]}", TN_E_UNSUPPORTED,
+         "block_configs"},
+        {NAS, TN_E_INVALID, "needs \"block_configs\""},
+        {NAS_OF("[]"), TN_E_INVALID, "needs \"block_configs\""},
+        {NAS_OF("[{}]"), TN_E_INVALID, "one item for each of 4 layers"},
+        {NAS_OF("[1,2,3,4]"), TN_E_INVALID, "a layer without \"attention\""},
+        {NAS_FIRST("'attention':{'n_heads_in_group':1}"), TN_E_INVALID, "a layer without \"ffn\""},
+        {NAS_FIRST("'attention':{'n_heads_in_group':3},'ffn':{'no_op':true}"), TN_E_INVALID,
+         "does not divide"},
+        {NAS_FIRST("'attention':{'n_heads_in_group':-4},'ffn':{'no_op':true}"), TN_E_INVALID,
+         "does not divide"},
+        {NAS_FIRST("'attention':{},'ffn':{'no_op':true}"), TN_E_INVALID, "does not divide"},
+        {NAS_FIRST("'attention':{'no_op':true},'ffn':{}"), TN_E_INVALID, "ffn_mult"},
+        {NAS_FIRST("'attention':{'no_op':true},'ffn':{'ffn_mult':-1}"), TN_E_INVALID, "ffn_mult"},
+        {NAS_FIRST("'attention':{'no_op':true},'ffn':{'ffn_mult':1e300}"), TN_E_INVALID,
+         "ffn_mult"},
+        {NAS_FIRST("'attention':{'no_op':true},'ffn':{'intermediate_size':9007199254740992}"),
+         TN_E_INVALID, "ffn_mult"},
+        {NAS_FIRST("'attention':{'mamba':{}},'ffn':{'no_op':true}"), TN_E_UNSUPPORTED, "mamba"},
+        {NAS_FIRST("'attention':{'no_op':true},'ffn':{'moe':{'n':8}}"), TN_E_UNSUPPORTED, "moe"},
         {"[]", TN_E_INVALID, "object"},
         {"{", TN_E_INVALID, "expected"},
     };
@@ -417,6 +442,32 @@ static void flags_move_parameters(void **state) {
 }
 
 /* More of anything is never less, parts add up, and the most that fits is what trial finds. */
+/* One layer of each kind of nemotron-nas: attention and a matrix in the place of the inner layer, a
+ * matrix in the place of attention, nothing, and all. */
+static void layers_of_different_sizes_are_counted_one_by_one(void **state) {
+    (void)state;
+    const uint64_t d = 64, head = 16, words = 100;
+    assert_int_equal(
+        read_config("{'model_type':'nemotron-nas','hidden_size':64,'num_hidden_layers':4,"
+                    "'num_attention_heads':4,'vocab_size':100,'max_position_embeddings':128,"
+                    "'tie_word_embeddings':false,'block_configs':["
+                    "{'attention':{'n_heads_in_group':2},'ffn':{'replace_with_linear':true}},"
+                    "{'attention':{'replace_with_linear':true},'ffn':{'ffn_mult':0.5}}," NAS_NONE
+                    ",{'attention':{'n_heads_in_group':4},'ffn':{'intermediate_size':96}}]}",
+                    &model),
+        TN_OK);
+    uint64_t sum = 2 * words * d + d;
+    sum += 2 * d * d + 2 * 2 * head * d + d * d + 2 * d;
+    sum += d * d + 3 * d * 256 + 2 * d; /* 2 x 0.5 x 64 / 3 = 21, rounded up to 256 */
+    sum += 2 * d * d + 2 * head * d + 3 * d * 96 + 2 * d;
+    assert_int_equal(model.parameters, sum);
+    tn_llm_options options = TN_LLM_OPTIONS_INIT;
+    tn_llm_estimate made;
+    options.sequence = 1;
+    assert_int_equal(tn_llm_estimate_make(&model, &options, &made, &failure), TN_OK);
+    assert_int_equal(made.cache, 2 * 2 * (2 * head + head));
+}
+
 static void the_most_that_fits_fits(void **state) {
     (void)state;
     tn__random random = {.state = 11};
@@ -456,6 +507,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_understood_is_refused_or_told),
         cmocka_unit_test(a_field_of_another_family_never_makes_it_smaller),
         cmocka_unit_test(flags_move_parameters),
+        cmocka_unit_test(layers_of_different_sizes_are_counted_one_by_one),
         cmocka_unit_test(the_most_that_fits_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

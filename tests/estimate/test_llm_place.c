@@ -64,7 +64,12 @@ static void sizes_are_those_counted_by_hand(void **state) {
     assert_int_equal(made.cache, 20 * token * 1000);
     assert_int_equal(made.host_weights, 12 * LAYER);
     assert_int_equal(made.host_cache, 12 * token * 1000);
-    options = divided(1, false, 99, 0);
+    options = divided(1, false, 32, 0); /* llama.cpp's -ngl 1: the output matrix alone */
+    made = estimated(&options);
+    assert_int_equal(made.weights, 2 * TABLE + NORM);
+    assert_int_equal(made.cache, 0);
+    assert_int_equal(made.host_weights, 32 * LAYER);
+    options = divided(1, false, 33, 0); /* -ngl 0 */
     made = estimated(&options);
     assert_int_equal(made.weights + made.cache, 0);
     assert_int_equal(made.host_weights, whole.weights);
@@ -189,10 +194,8 @@ static void nothing_is_lost(void **state) {
     for (size_t i = 0; i < KNOWN_COUNT; i++)
         tried += lose_nothing(llm_published[i].name, llm_published[i].json, &random, &cached);
     for (size_t i = 0; i < sizeof llm_families / sizeof *llm_families; i++) {
-        char text[8000];
-        int length = snprintf(text, sizeof text, "{'model_type':'%s',%s}", llm_families[i].type,
-                              llm_families[i].json);
-        assert_true(length > 0 && (size_t)length < sizeof text);
+        char text[12000];
+        assert_true(llm_family_json(i, text, sizeof text) + 80 < sizeof text);
         tried += lose_nothing(llm_families[i].name, text, &random, &cached);
     }
     print_message("%u divisions\n", tried);

@@ -207,8 +207,28 @@ static void losses_and_optimizers_are_found_by_the_names_that_they_tell(void **s
     assert_null(tn_optimizer_summary(TN_OPTIMIZER_COUNT));
 }
 
+/* Without options, and with options that name no optimizer, a step is that of --optimizer adam. */
+static void the_default_is_the_command_s(void **state) {
+    (void)state;
+    const tn_train_options unnamed = TN_TRAIN_OPTIONS_INIT, *options[] = {NULL, &unnamed};
+    for (int k = 0; k < 2; k++) {
+        tn_training training;
+        tn_error error;
+        net n;
+        net_open(&n, TN_FLOAT32, 3);
+        net_output(&n, mlp(&n));
+        assert_int_equal(tn_train(n.graph, options[k], &training, &error), TN_OK);
+        assert_true(training.parameter_count > 0);
+        for (uint32_t p = 0; p < training.parameter_count; p++)
+            assert_int_not_equal(training.parameters[p].state[1], TN_NONE);
+        tn_training_release(&training);
+        net_close(&n);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_default_is_the_command_s),
         cmocka_unit_test(gradients_are_those_of_finite_differences),
         cmocka_unit_test(the_loss_falls_with_every_optimizer),
         cmocka_unit_test(dropout_draws_one_mask_a_step),

@@ -1,6 +1,6 @@
 /* browser.mjs - drives Chromium through a pipe (DevTools protocol), so that tests need no package of npm.
 
-   Chromium gets no network: every name resolves to nothing, and requests of a page are listed in `requests`. */
+   Chromium gets no network: every name but 127.0.0.1 resolves to nothing, and requests of a page are listed in `requests`. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ export class Browser {
     this.folder = mkdtempSync(join(tmpdir(), "tenure-web-"));
     this.process = spawn(chromium, ["--headless=new", "--remote-debugging-pipe", `--user-data-dir=${this.folder}`, "--no-sandbox", "--disable-gpu",
       "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--hide-scrollbars",
-      "--host-resolver-rules=MAP * ~NOTFOUND", "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
     this.waiting = new Map();
     this.listeners = [];
     this.last = 0;

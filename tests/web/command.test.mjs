@@ -22,6 +22,14 @@ const work = mkdtempSync(join(tmpdir(), "tenure-web-"));
 process.on("exit", () => rmSync(work, { recursive: true, force: true }));
 console.log(`${sameAnswers([tenure], [process.execPath, cli], root)} command lines: the same bytes`);
 
+/* --- a budget: without kernels, what the native command answers when no kernels are asked for --- */
+
+{
+  const words = ["fit", join(root, "examples/models/mobilenet_v2.onnx"), "--budget", "20MiB", "--json"];
+  const answer = (program, ...more) => execFileSync(program, more).toString().replace(/"seconds":[\d.e+-]+/g, "");
+  assert.equal(answer(process.execPath, cli, ...words), answer(tenure, ...words, "--kernels", "none"));
+}
+
 /* --- broken files: an error that the native command also gives, and the next run works --- */
 
 const library = await import(pathToFileURL(join(folder, "npm/node.mjs")));

@@ -92,8 +92,8 @@ enum {
       "language model: devices that share it, tensor=N (a part of every matrix) or pipeline=N "    \
       "(whole layers). serial or safe: see `tenure plan`")                                         \
     X(ESTIMATE_HOST_LAYERS, "host-layers", "N",                                                    \
-      "keep the first N layers of a language model, with their KV cache, in host memory "          \
-      "(default: 0)")                                                                              \
+      "keep the first N layers of a language model, with their KV cache, in host memory; with "    \
+      "more than all, also the output matrix (default: 0)")                                        \
     X(ESTIMATE_HOST_EXPERTS, "host-experts", "N|all",                                              \
       "for running a language model: keep the experts of the first N layers in host memory "       \
       "(default: 0)")                                                                              \

@@ -207,7 +207,9 @@ static const char verify_doc[] =
     "  tenure verify planned.tflite\n"
     "  tenure verify xla_dump/\n"
     "  tenure verify textures.csv --form objects --plan objects.csv\n\n"
-    "Exit status: 0 valid, 1 not valid, 2 bad usage or input, 4 internal error.";
+    "Exit status: 0 valid, 1 not valid, 2 bad usage or input, or the input does not show whether "
+    "the "
+    "plan is valid, 4 internal error.";
 
 static int verify_objects(cli_verify *arguments) {
     cli_answer answer;

@@ -13,7 +13,8 @@ typedef struct foreign_reading {
     tn_foreign *foreign;
     tn_problem *problem; /* buffers of the plan; NULL: the file has no live ranges */
     tn_layout theirs, ours;
-    bool valid, is_planned, is_ordered;
+    bool is_planned, is_ordered;
+    tn_status status; /* verdict on the plan; TN_E_UNSUPPORTED: unknown */
     tn__foreign_order order;
     tn_error conflict;
 } foreign_reading;
@@ -81,6 +82,8 @@ const cli_facts cli_foreign_facts = {
         CLI_FACT_BRIEF(YES, "valid", NULL, NULL, "whether the plan is valid; null: unknown"),
         CLI_FACT_BRIEF(WORD, "conflict", "NOT VALID", "; not valid: @",
                        "the first conflict, or null"),
+        CLI_FACT_BRIEF(WORD, "doubt", "UNKNOWN", "; unknown whether valid: @",
+                       "why the file does not show whether the plan is valid, or null"),
         CLI_FACT(BYTES, "live", "live", "the most bytes that are live at once"),
         CLI_FACT_BRIEF(BYTES, "lower_bound", "lower bound", "; the lower bound is @",
                        "no layout of these buffers takes less"),
@@ -153,9 +156,14 @@ static void foreign_add_plan(cli_answer *answer, const foreign_reading *reading)
         cli_add_line(answer, "live ranges", "not in these files, so only sums are known");
         return;
     }
-    if (reading->valid) cli_add_more(answer, ", valid");
-    cli_add(answer, "valid", reading->valid);
-    cli_add_word(answer, "conflict", reading->valid ? NULL : reading->conflict.message);
+    if (reading->status == TN_OK) cli_add_more(answer, ", valid");
+    if (reading->status == TN_E_UNSUPPORTED)
+        cli_add_null(answer, "valid");
+    else
+        cli_add(answer, "valid", reading->status == TN_OK);
+    cli_add_word(answer, "conflict",
+                 reading->status == TN_E_CONFLICT ? reading->conflict.message : NULL);
+    cli_add_word(answer, "doubt", reading->status == TN_E_UNSUPPORTED ? facts->doubt : NULL);
     cli_add(answer, "live", facts->live);
     cli_add(answer, "lower_bound", facts->bound);
     if (facts->bound > 0)
@@ -290,8 +298,8 @@ static tn_status foreign_work(foreign_reading *reading) {
         tn_layout_from_offsets(reading->problem, offsets, &reading->theirs, report->error);
     tn_offsets_release(&report->context, offsets, tn_problem_count(reading->problem));
     if (status == TN_OK) status = tn_foreign_verify(reading->foreign, NULL, &reading->conflict);
-    reading->valid = status == TN_OK;
-    if (status != TN_OK && status != TN_E_CONFLICT) {
+    reading->status = status;
+    if (status != TN_OK && status != TN_E_CONFLICT && status != TN_E_UNSUPPORTED) {
         *report->error = reading->conflict;
         return status;
     }

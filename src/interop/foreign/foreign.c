@@ -5,8 +5,10 @@
  * view, or a loop carries a value. Such values form one buffer, with their live ranges as sections.
  * In XLA a value is freed after all values of the same step are allocated, except at the same
  * offset: there one live range may end at the step in which the other begins. Values at one offset
- * that overlap for longer are not joined, so that the verifier finds them. In ExecuTorch all values
- * at one offset with overlapping live ranges are one storage.
+ * that overlap for longer are not joined, so that the verifier finds them. The same holds for
+ * ExecuTorch, but a view may begin anywhere within the live range of the value that it views, and so
+ * may a value of equal size: the exporter may have declared it in place, which the file does not
+ * show.
  *
  * Cost: O(n log n) for n values.
  */
@@ -19,7 +21,7 @@
 
 /* limits of the inferred alignment: the largest one that each tool is known to use */
 #define FOREIGN_ALIGNMENT_XLA 512u
-#define FOREIGN_ALIGNMENT_VIEWS 16u
+#define FOREIGN_ALIGNMENT_PTE 16u
 
 const char *tn_foreign_use_name(uint32_t use) {
     static const char *const names[] = {
@@ -55,6 +57,7 @@ void tn_foreign_destroy(tn_foreign *foreign) {
     tn__free(&context, foreign->arenas, foreign->arena_room * sizeof *foreign->arenas);
     tn__free(&context, foreign->values, values * sizeof *foreign->values);
     tn__free(&context, foreign->operands, foreign->operand_room * sizeof *foreign->operands);
+    tn__free(&context, foreign->marks, foreign->mark_room);
     tn__free(&context, (void *)(uintptr_t)foreign->steps,
              foreign->step_room * sizeof *foreign->steps);
     tn__free(&context, foreign->bodies, foreign->body_room * sizeof *foreign->bodies);
@@ -122,11 +125,21 @@ static int foreign_place_order(const void *a, const void *b) {
     return (x->value > y->value) - (x->value < y->value);
 }
 
+static bool foreign_is(const tn_foreign *foreign, uint32_t value, uint8_t mark) {
+    return foreign->marks != NULL && (foreign->marks[value] & mark) != 0;
+}
+
 /* Whether a value joins the buffer of the values before it at the same offset. */
 static bool foreign_joins(const tn_foreign *foreign, const foreign_body *body,
                           const foreign_place *place) {
     if (body->arena != place->arena || body->offset != place->offset) return false;
-    return foreign->views ? place->first < body->end : place->first == body->end - 1;
+    if (body->is_alone || foreign_is(foreign, place->value, TN__FOREIGN_ALONE)) return false;
+    bool is_same = foreign->marks != NULL && foreign->values[place->value].size == body->size;
+    if (foreign_is(foreign, place->value, TN__FOREIGN_APART) && (!is_same || body->is_mixed))
+        return false;
+    if (is_same || foreign_is(foreign, place->value, TN__FOREIGN_VIEW))
+        return place->first < body->end;
+    return place->first == body->end - 1;
 }
 
 /* Whether the text of an instruction's operands contains the name of `value`. */
@@ -169,10 +182,12 @@ static tn_status foreign_join(tn_foreign *foreign, const foreign_place *places, 
                                    .start = i,
                                    .offset = place->offset,
                                    .end = place->last,
+                                   .is_alone = foreign_is(foreign, place->value, TN__FOREIGN_ALONE),
                                    .buffer = planned ? foreign->facts.buffer_count++ : UINT32_MAX};
         } else {
             foreign_note_join(foreign, place->value, foreign->order[i - 1]);
         }
+        if (body->count > 0 && value->size != body->size) body->is_mixed = true;
         body->count++;
         if (value->size > body->size) body->size = value->size;
         if (place->last > body->end) body->end = place->last;
@@ -209,20 +224,27 @@ static tn_status foreign_make_bodies(tn_foreign *foreign, tn_error *error) {
 
 /* --- problems --- */
 
-/* Adds a buffer to the problem, with a section for each of its values. */
+/* Adds a buffer to the problem, with a section for each of its values. `alignment` 0: the problem
+ * only measures the plan, so nothing is pinned. */
 static tn_status foreign_add_body(const tn_foreign *foreign, const foreign_body *body,
                                   uint64_t alignment, tn_bank_id bank, tn_problem *problem,
                                   tn_error *error) {
     tn_piece one, *pieces = &one;
     size_t size = body->count * sizeof *pieces;
+    uint32_t flags = 0;
     if (body->count > 1) pieces = tn__alloc(&foreign->context, size);
     if (pieces == NULL) return tn__no_memory(error, "a buffer");
     for (uint32_t i = 0; i < body->count; i++) {
-        const tn_foreign_value *value = &foreign->values[foreign->order[body->start + i]];
+        uint32_t number = foreign->order[body->start + i];
+        const tn_foreign_value *value = &foreign->values[number];
+        if (alignment != 0 && foreign_is(foreign, number, TN__FOREIGN_FIXED))
+            flags = TN_BODY_PINNED;
         pieces[i] = (tn_piece){.first = value->first, .last = value->last, .hi = value->size};
     }
     const tn_body made = {.size = body->size,
                           .alignment = alignment,
+                          .offset = body->offset,
+                          .flags = flags,
                           .bank = bank,
                           .pieces = pieces,
                           .piece_count = body->count,
@@ -290,7 +312,7 @@ static tn_status foreign_align(tn_foreign *foreign, tn_error *error) {
     tn_foreign_facts *facts = &foreign->facts;
     for (uint32_t i = 0; i < facts->arena_count; i++)
         foreign->arenas[i].alignment =
-            foreign->views ? FOREIGN_ALIGNMENT_VIEWS : FOREIGN_ALIGNMENT_XLA;
+            foreign->marks != NULL ? FOREIGN_ALIGNMENT_PTE : FOREIGN_ALIGNMENT_XLA;
     for (uint32_t i = 0; i < facts->value_count; i++) {
         const tn_foreign_value *value = &foreign->values[i];
         tn_foreign_arena *arena = &foreign->arenas[value->arena];
@@ -434,7 +456,11 @@ tn_status tn_foreign_verify(const tn_foreign *foreign, tn_foreign_conflict *conf
         found = true;
     }
     if (conflict != NULL) *conflict = first;
-    return found ? foreign_conflict_fail(foreign, &first, error) : TN_OK;
+    if (found) return foreign_conflict_fail(foreign, &first, error);
+    if (foreign->facts.doubt != NULL)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "unknown whether this plan is valid: %.300s",
+                foreign->facts.doubt);
+    return TN_OK;
 }
 
 /* --- reading --- */
@@ -554,6 +580,10 @@ tn_status tn__foreign_rewrite(const tn_foreign *foreign, tn__span file, const tn
                               tn__text *out, tn_error *error) {
     const tn_context *context = &foreign->context;
     TN_TRY(foreign_check_layout(foreign, layout, error));
+    if (tn_foreign_verify(foreign, NULL, error) == TN_E_CONFLICT)
+        TN_FAIL(error, TN_E_CONFLICT,
+                "the old plan is not valid, so its offsets do not show which values are views; "
+                "verify the program, and export it again");
     size_t arenas = (size_t)foreign->facts.arena_count + 1;
     uint64_t *sizes = tn__alloc_array(context, 2 * arenas, sizeof *sizes);
     if (sizes == NULL) return tn__no_memory(error, "a plan");

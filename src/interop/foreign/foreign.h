@@ -19,9 +19,21 @@
 typedef struct foreign_body {     /* a buffer: values that share bytes on purpose, at one offset */
     uint32_t arena, start, count; /* the values of the buffer are order[start .. start + count) */
     uint64_t offset, size;
+    bool is_mixed;   /* whether its values have several sizes */
+    bool is_alone;   /* whether no other value may join it */
     int64_t end;     /* the latest end of a live range of the buffer's values */
     uint32_t buffer; /* number of the buffer in the problem; UINT32_MAX: it has no buffer */
 } foreign_body;
+
+/* What is known about a value that a .pte file places, as bits */
+enum {
+    TN__FOREIGN_VIEW =
+        1, /* the value may begin anywhere within the live range of another one at the
+                           * same offset, because it has the same bytes */
+    TN__FOREIGN_FIXED = 2, /* other methods use the value at this offset, so it must not move */
+    TN__FOREIGN_APART = 4, /* the value shares its bytes on purpose only with values of its size */
+    TN__FOREIGN_ALONE = 8  /* the value does not share its bytes on purpose */
+};
 
 /* A pair in a list of tn__foreign_needs, which says what `what` is: a step that must run before
  * `step`, or a value that `step` reads. */
@@ -52,7 +64,10 @@ struct tn_foreign {
      * is complete; NULL: no text */
     tn__span *operands;
     size_t arena_room, value_room, step_room, operand_room;
-    bool views; /* true: values at one offset share bytes whenever their live ranges overlap */
+    /* [values] bits TN__FOREIGN_*; NULL (XLA): a live range may begin in the step in which another
+     * one at the same offset ends */
+    uint8_t *marks;
+    size_t mark_room;
     foreign_body *bodies;
     uint32_t *order; /* [values] all values, sorted by arena, then offset, then first step */
     uint32_t *owner; /* [values], buffer of each value, or UINT32_MAX */

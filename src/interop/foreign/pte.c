@@ -6,15 +6,20 @@
  *
  *   - A value is live from the first to the last instruction that names it, both included.
  *   - Inputs are live from the start, outputs to the end.
- *   - The last arguments of a kernel, which are given twice, are its outputs. A value that is read
- *     before it is written, or that is written last and not read again, or has initial data, is
- *     state: it is live in all steps. (The arguments of a delegate do not show which are outputs.)
+ *   - State is live in all steps: values with initial data or a name, and those that are numbered
+ *     before the last input, because the exporter numbers parameters, state and inputs first.
+ *   - A value that is read before it is written is a view or scratch memory (pte_views.c). The last
+ *     arguments of a kernel, which are given twice, are its outputs; the arguments of a delegate do
+ *     not always show which are outputs.
+ *   - A move makes its target refer to the bytes of its source, so they are live as long as the
+ *     target.
  *   - A jump back makes the values that are live at its destination live until the jump.
  *
  * ExecuTorch's own live ranges, in numbers of nodes, include these, so a valid plan stays valid.
  *
- * Cost: O(size of the tables + arguments).
- * Source: ExecuTorch, schema/program.fbs, exir/memory_planning.py, runtime/executor.
+ * Cost: O(size of the tables + arguments), and O(n log n) for n values.
+ * Source: ExecuTorch, schema/program.fbs, exir/memory_planning.py, exir/emit/_emitter.py,
+ * runtime/executor/method.cpp.
  */
 #include "interop/foreign/pte.h"
 
@@ -39,8 +44,9 @@
     sizeof((tn__flat_field[]){__VA_ARGS__}) / sizeof(tn__flat_field), {__VA_ARGS__}}
 
 SCHEMA(schema_place, "AllocationDetails", SCALAR(4), SCALAR(4), SCALAR(4));
+SCHEMA(schema_extra, "ExtraTensorInfo", SCALAR(8), STRING);
 SCHEMA(schema_tensor, "Tensor", SCALAR(1), SCALAR(4), SCALARS(4), SCALARS(1), SCALAR(1), SCALAR(4),
-       TABLE(schema_place), SCALAR(1), SCALAR(1));
+       TABLE(schema_place), SCALAR(1), SCALAR(1), TABLE(schema_extra));
 SCHEMA(schema_list, "TensorList", SCALARS(4));
 SCHEMA(schema_kernel, "KernelCall", SCALAR(4), SCALARS(4));
 SCHEMA(schema_delegate, "DelegateCall", SCALAR(4), SCALARS(4));
@@ -93,6 +99,12 @@ static tn_status pte_find(pte_file *file, const char *method) {
         TN_FAIL(file->error, TN_E_UNSUPPORTED,
                 "a program of version %" PRIu64 "; version 0 is known", version);
     file->methods = plans.count;
+    uint32_t planned = 0;
+    for (uint32_t i = 0; i < plans.count; i++) {
+        tn__flat_table plan = tn__flat_item(&plans, i);
+        planned += tn__flat_list(&plan, PTE_PLAN_SIZES).count > 1;
+    }
+    file->is_shared = planned > 1;
     for (uint32_t i = 0; i < plans.count; i++) {
         file->plan = tn__flat_item(&plans, i);
         tn__span name = tn__flat_string(&file->plan, PTE_PLAN_NAME);
@@ -138,12 +150,12 @@ typedef struct pte_reading {
     pte_file file;
     tn_foreign *foreign;
     uint32_t *number; /* [values of the file] number of each value in the plan, or UINT32_MAX */
-    /* [values of the plan] 1: an instruction has named the value, or it is an input */
-    uint8_t *is_known;
-    uint8_t *is_state; /* [values of the plan] 1: the value is live in all steps */
-    /* [values of the plan] 1: the last instruction that names the value writes it */
-    uint8_t *is_final;
+    pte_fact *facts;  /* [values of the plan] */
     uint32_t steps;
+    /* the lowest number of a value that an instruction can have made; all values below are inputs,
+     * constants and state */
+    uint32_t first_made;
+    bool is_complete; /* whether the file has an instruction for each view */
     struct pte_back {
         uint32_t to, from;
     } jumps[PTE_JUMPS_MAX]; /* the jumps to an earlier instruction */
@@ -193,6 +205,14 @@ static tn_status pte_place_value(pte_reading *reading, uint32_t value, const tn_
                 value, made.size, made.offset, memory, foreign->arenas[made.arena].size);
     int length = snprintf(name, sizeof name, "value %u", value);
     made.name = tn__foreign_text(foreign, (tn__span){(const uint8_t *)name, (size_t)length});
+    tn__flat_table extra = tn__flat_child(tensor, PTE_TENSOR_EXTRA);
+    bool is_named = extra.bytes != NULL && tn__flat_string(&extra, PTE_EXTRA_NAME).size > 0;
+    reading->facts[foreign->facts.value_count] =
+        (pte_fact){.number = value,
+                   .type = (uint8_t)tn__flat_uint(tensor, PTE_TENSOR_TYPE, 1, 0),
+                   .rank = (uint8_t)tn__flat_list(tensor, PTE_TENSOR_SIZES).count,
+                   .is_static = tn__flat_uint(tensor, PTE_TENSOR_DYNAMISM, 1, 0) == 0,
+                   .is_state = is_named || tn__flat_uint(tensor, PTE_TENSOR_DATA, 4, 0) > 0};
     reading->number[value] = foreign->facts.value_count;
     if (made.name == NULL || !tn__foreign_add_value(foreign, &made))
         return tn__no_memory(reading->error, "a value");
@@ -265,42 +285,93 @@ static tn_status pte_use(pte_reading *reading, int64_t value, int64_t step) {
     return TN_OK;
 }
 
-typedef enum pte_role { PTE_READ, PTE_WRITTEN, PTE_EITHER } pte_role;
-
-static void pte_know_one(pte_reading *reading, int64_t value, pte_role role, int64_t step,
-                         const char *op) {
+static void pte_know_one(pte_reading *reading, int64_t value, pte_role role, const char *op) {
     if (value < 0 || value >= reading->file.values.count) return;
     uint32_t number = reading->number[value];
     if (number == UINT32_MAX) return;
-    tn_foreign_value *it = &reading->foreign->values[number];
-    reading->is_final[number] = role == PTE_WRITTEN && it->first < step;
-    if (reading->is_known[number]) return;
-    reading->is_known[number] = 1;
-    reading->is_state[number] = role == PTE_READ;
-    if (role != PTE_READ) it->op = op;
+    pte_fact *fact = &reading->facts[number];
+    fact->is_data = fact->is_data || role == PTE_READ;
+    fact->is_written = fact->is_written || role >= PTE_EITHER;
+    if (fact->begins != PTE_UNUSED) return;
+    fact->begins = (uint8_t)role;
+    if (role == PTE_INPUT || role >= PTE_EITHER) reading->foreign->values[number].op = op;
 }
 
-/* Records the first instruction that names a value; a value that this instruction reads is
- * state. */
-static void pte_know(pte_reading *reading, int64_t value, pte_role role, int64_t step,
-                     const char *op) {
+/* Records that an instruction uses a value, or each value of a list, in a role. */
+static void pte_know(pte_reading *reading, int64_t value, pte_role role, const char *op) {
     tn__flat_vector items = pte_items(reading, value);
-    pte_know_one(reading, value, role, step, op);
-    for (uint32_t i = 0; i < items.count; i++)
-        pte_know_one(reading, tn__flat_int32(&items, i), role, step, op);
+    pte_know_one(reading, value, role, op);
+    for (uint32_t i = 0; i < items.count; i++) {
+        pte_role one = role == PTE_GIVEN ? PTE_READ : role; /* scratch memory is not in lists */
+        pte_know_one(reading, tn__flat_int32(&items, i), one, op);
+    }
 }
 
-/* Returns the number of arguments at the end that the kernel writes. The outputs are given twice at
- * the end of the arguments; the longest such repetition counts. Operators of the runtime itself,
- * such as executorch_prim::et_view, have one output, which is given once. */
-static uint32_t pte_written(const tn__flat_vector *arguments) {
-    for (uint32_t count = arguments->count / 2 < 64 ? arguments->count / 2 : 64; count > 0;
-         count--) {
-        const uint8_t *end = arguments->items + (size_t)4 * arguments->count;
-        size_t size = (size_t)4 * count;
-        if (memcmp(end - 2 * size, end - size, size) == 0) return 2 * count;
+/* Whether `items` are the arguments [from, from + items.count). */
+static bool pte_repeats(const tn__flat_vector *arguments, uint32_t from,
+                        const tn__flat_vector *items) {
+    return items->count > 0 && items->count <= arguments->count - from &&
+           memcmp(arguments->items + (size_t)4 * from, items->items, (size_t)4 * items->count) == 0;
+}
+
+/* Returns the number of arguments at the end that the kernel writes; 0: unknown. The outputs come
+ * last and are given twice: one output as o, o; several as o, p and a list of both; a list of
+ * outputs as two lists. */
+static uint32_t pte_written(const pte_reading *reading, const tn__flat_vector *arguments) {
+    uint32_t count = arguments->count;
+    if (count < 2) return 0;
+    int32_t last = tn__flat_int32(arguments, count - 1);
+    int32_t before = tn__flat_int32(arguments, count - 2);
+    if (last == before) return 2;
+    tn__flat_vector items = pte_items(reading, last), same = pte_items(reading, before);
+    if (items.count < count && pte_repeats(arguments, count - 1 - items.count, &items))
+        return items.count + 1;
+    bool is_twice = items.count > 0 && items.count == same.count &&
+                    memcmp(items.items, same.items, (size_t)4 * items.count) == 0;
+    return is_twice ? 2 : 0;
+}
+
+/* Whether the name of an operator, without its overload, ends with `end`. */
+static bool pte_ends_with(const char *op, const char *end) {
+    size_t length = strcspn(op, "."), size = strlen(end);
+    return length >= size && memcmp(op + length - size, end, size) == 0;
+}
+
+/* Whether an operator is one of PyTorch or of ExecuTorch itself. None of these has an argument for
+ * scratch memory before its outputs. */
+static bool pte_is_known(const char *op) {
+    static const char *const spaces[] = {
+        "aten::", "executorch_prim::", "dim_order_ops::", "quantized_decomposed::", "prims::"};
+    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+        if (strncmp(op, spaces[i], strlen(spaces[i])) == 0) return true;
+    return false;
+}
+
+/* Returns the role of an argument of a kernel. */
+static pte_role pte_role_of(const char *op, uint32_t argument, uint32_t count, uint32_t written) {
+    bool is_first = argument == 0, is_last = argument + 1 == count;
+    if (strcmp(op, "executorch_prim::et_copy_index.tensor") == 0)
+        return is_first ? PTE_FILLED : PTE_READ;
+    if (pte_ends_with(op, "_")) { /* in place: the last argument is the result */
+        bool is_whole = is_first && pte_ends_with(op, "::copy_");
+        return is_last || is_whole ? PTE_WRITTEN : PTE_READ;
     }
-    return 1;
+    if (argument + (written > 0 ? written : 1) >= count) return PTE_WRITTEN;
+    if (strncmp(op, "executorch_prim::", 17) == 0) return PTE_READ;
+    if (written == 0) return PTE_EITHER; /* there can be several results, each given once */
+    return is_first || pte_is_known(op) ? PTE_READ : PTE_GIVEN;
+}
+
+/* Returns the number of arguments at the end of a delegate's that can be its outputs. The arguments
+ * are the inputs, then the outputs. The exporter numbers the outputs consecutively, directly before
+ * the call. */
+static uint32_t pte_outputs(const tn__flat_vector *arguments) {
+    uint32_t count = arguments->count, found = count > 0;
+    while (found > 0 && found < count &&
+           (int64_t)tn__flat_int32(arguments, count - found) - 1 ==
+               tn__flat_int32(arguments, count - found - 1))
+        found++;
+    return found;
 }
 
 /* Returns the name of a kernel's operator, such as "aten::add.out"; "": unknown, NULL: memory is
@@ -319,16 +390,38 @@ static const char *pte_operator(pte_reading *reading, const tn__flat_table *call
     return tn__foreign_text(reading->foreign, (tn__span){(const uint8_t *)text, (size_t)size});
 }
 
+/* Marks the result of a view as a view if it lies at the place of its base. An exporter that writes
+ * an instruction for a view of fixed shape writes one for each view. */
+static void pte_mark_view(pte_reading *reading, int64_t base, int64_t view) {
+    uint32_t from = reading->number[base], to = reading->number[view];
+    if (to != UINT32_MAX && reading->facts[to].is_static) reading->is_complete = true;
+    if (from == UINT32_MAX || to == UINT32_MAX) return;
+    const tn_foreign_value *x = &reading->foreign->values[from], *y = &reading->foreign->values[to];
+    if (x->arena == y->arena && x->offset == y->offset)
+        reading->foreign->marks[to] |= TN__FOREIGN_VIEW;
+}
+
 static tn_status pte_call(pte_reading *reading, const tn__flat_table *call, int64_t step,
                           bool is_kernel, const char *op) {
     tn__flat_vector arguments = tn__flat_list(call, PTE_CALL_ARGUMENTS);
-    uint32_t written = is_kernel ? pte_written(&arguments) : 0;
+    uint32_t written = is_kernel ? pte_written(reading, &arguments) : pte_outputs(&arguments);
+    if (is_kernel && pte_ends_with(op, "_nop"))
+        TN_FAIL(reading->error, TN_E_UNSUPPORTED,
+                "instruction %" PRId64 " is %.100s, for which values lie inside of others; such "
+                "plans are not known",
+                step, op);
     for (uint32_t i = 0; i < arguments.count; i++) {
         int32_t value = tn__flat_int32(&arguments, i);
         TN_TRY(pte_use(reading, value, step));
-        pte_role role = i + written < arguments.count ? PTE_READ : PTE_WRITTEN;
-        pte_know(reading, value, is_kernel ? role : PTE_EITHER, step, op);
+        pte_role role = i + 1 == arguments.count         ? PTE_WRITTEN
+                        : i + written >= arguments.count ? PTE_EITHER
+                                                         : PTE_READ;
+        if (is_kernel) role = pte_role_of(op, i, arguments.count, written);
+        pte_know(reading, value, role, op);
     }
+    if (strncmp(op, "executorch_prim::et_view", 24) == 0 && arguments.count > 1)
+        pte_mark_view(reading, tn__flat_int32(&arguments, 0),
+                      tn__flat_int32(&arguments, arguments.count - 1));
     return TN_OK;
 }
 
@@ -337,8 +430,8 @@ static tn_status pte_move_or_jump(pte_reading *reading, const tn__flat_table *ca
     int64_t first = tn__flat_int(call, 0, 4, 0), second = tn__flat_int(call, 1, 4, 0);
     TN_TRY(pte_use(reading, first, step));
     if (type == PTE_MOVE) {
-        pte_know(reading, first, PTE_READ, step, "move");
-        pte_know(reading, second, PTE_WRITTEN, step, "move");
+        pte_know(reading, first, PTE_READ, "move");
+        pte_know(reading, second, PTE_WRITTEN, "move");
         return pte_use(reading, second, step);
     }
     if (type != PTE_JUMP || second > (int64_t)step) return TN_OK;
@@ -370,7 +463,10 @@ static tn_status pte_ends(pte_reading *reading, uint32_t field, int64_t step) {
     for (uint32_t i = 0; i < list.count; i++) {
         int32_t value = tn__flat_int32(&list, i);
         TN_TRY(pte_use(reading, value, step));
-        pte_know(reading, value, PTE_EITHER, step, field == PTE_PLAN_INPUTS ? "input" : "");
+        bool is_input = field == PTE_PLAN_INPUTS;
+        pte_know(reading, value, is_input ? PTE_INPUT : PTE_READ, is_input ? "input" : "");
+        if (is_input && value >= 0 && (uint32_t)value >= reading->first_made)
+            reading->first_made = (uint32_t)value + 1;
     }
     return TN_OK;
 }
@@ -391,24 +487,84 @@ static void pte_extend(pte_reading *reading, tn_foreign_value *value) {
     }
 }
 
-static tn_status pte_finish_lives(pte_reading *reading) {
-    tn_foreign *foreign = reading->foreign;
-    qsort(reading->jumps, reading->jump_count, sizeof *reading->jumps, pte_by_destination);
-    for (uint32_t i = 0; i < reading->file.values.count; i++) {
-        uint32_t number = reading->number[i];
-        if (number == UINT32_MAX) continue;
-        tn_foreign_value *value = &foreign->values[number];
-        tn__flat_table tensor = tn__pte_tensor(&reading->file, i);
-        bool is_initial = tn__flat_uint(&tensor, PTE_TENSOR_DATA, 4, 0) > 0;
-        value->has_no_life = value->first > value->last;
-        bool is_state = reading->is_state[number] || reading->is_final[number] || is_initial;
-        if (is_state) value->op = "state";
-        if (value->has_no_life || is_state) {
-            value->first = 0;
-            value->last = (int64_t)reading->steps + 1;
-        }
-        pte_extend(reading, value);
+/* Extends the live range of a value that a loop fills in parts to the start of the loop. */
+static void pte_extend_filled(pte_reading *reading, tn_foreign_value *value) {
+    for (uint32_t i = reading->jump_count; i-- > 0;) {
+        const struct pte_back *jump = &reading->jumps[i];
+        if (jump->to < value->first && value->first <= jump->from) value->first = jump->to;
     }
+}
+
+/* A move makes its target refer to the bytes of its source, which are live as long as the target.
+ */
+static void pte_extend_moved(pte_reading *reading, const tn__flat_vector *instructions) {
+    for (uint32_t i = instructions->count; i-- > 0;) {
+        tn__flat_table it = tn__flat_item(instructions, i);
+        if (tn__flat_uint(&it, PTE_INSTRUCTION_TYPE, 1, 0) != PTE_MOVE) continue;
+        tn__flat_table call = tn__flat_child(&it, PTE_INSTRUCTION_ARGUMENTS);
+        uint32_t from = reading->number[tn__flat_int(&call, 0, 4, 0)];
+        uint32_t to = reading->number[tn__flat_int(&call, 1, 4, 0)];
+        if (from == UINT32_MAX || to == UINT32_MAX) continue;
+        tn_foreign_value *source = &reading->foreign->values[from];
+        const tn_foreign_value *target = &reading->foreign->values[to];
+        if (target->last > source->last) source->last = target->last;
+    }
+}
+
+/* Finds the values that are state because of their number, data or name. The exporter numbers
+ * state, constants and inputs before all values that instructions make. */
+static void pte_find_state(pte_reading *reading) {
+    uint32_t count = reading->foreign->facts.value_count;
+    if (reading->first_made == 0) {
+        reading->first_made = UINT32_MAX; /* no inputs */
+        for (uint32_t i = 0; i < count; i++)
+            if (reading->facts[i].begins == PTE_WRITTEN &&
+                reading->facts[i].number < reading->first_made)
+                reading->first_made = reading->facts[i].number;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pte_fact *fact = &reading->facts[i];
+        bool is_early = fact->begins != PTE_INPUT && fact->number < reading->first_made;
+        fact->is_state = fact->is_state || is_early;
+    }
+}
+
+static void pte_finish_life(pte_reading *reading, uint32_t number) {
+    tn_foreign *foreign = reading->foreign;
+    tn_foreign_value *value = &foreign->values[number];
+    const pte_fact *fact = &reading->facts[number];
+    if (fact->is_state) {
+        value->op = "state";
+        value->first = 0;
+        value->last = (int64_t)reading->steps + 1;
+        foreign->marks[number] |= TN__FOREIGN_APART;
+        if (reading->file.is_shared) foreign->marks[number] |= TN__FOREIGN_FIXED;
+    } else if (fact->begins == PTE_READ || fact->begins == PTE_GIVEN) {
+        bool is_view = (foreign->marks[number] & TN__FOREIGN_VIEW) != 0;
+        bool is_scratch = !is_view && !fact->is_data && !fact->is_written;
+        value->op = is_view ? "view" : is_scratch ? "scratch" : "";
+        if (is_scratch) foreign->marks[number] |= TN__FOREIGN_ALONE;
+    }
+    if (fact->begins == PTE_INPUT) foreign->marks[number] |= TN__FOREIGN_APART;
+    if (fact->begins == PTE_FILLED) pte_extend_filled(reading, value);
+    pte_extend(reading, value);
+}
+
+static tn_status pte_finish_lives(pte_reading *reading, const tn__flat_vector *instructions) {
+    tn_foreign *foreign = reading->foreign;
+    uint32_t count = foreign->facts.value_count;
+    qsort(reading->jumps, reading->jump_count, sizeof *reading->jumps, pte_by_destination);
+    for (uint32_t i = 0; i < count; i++) {
+        tn_foreign_value *value = &foreign->values[i];
+        value->has_no_life = value->first > value->last;
+        if (!value->has_no_life) continue;
+        value->first = 0;
+        value->last = (int64_t)reading->steps + 1;
+    }
+    pte_extend_moved(reading, instructions);
+    pte_find_state(reading);
+    TN_TRY(tn__pte_views(foreign, reading->facts, reading->is_complete, reading->error));
+    for (uint32_t i = 0; i < count; i++) pte_finish_life(reading, i);
     foreign->facts.has_lives = true;
     return TN_OK;
 }
@@ -430,20 +586,22 @@ static tn_status pte_read_lives(pte_reading *reading) {
         TN_TRY(pte_instruction(reading, &it, i));
     }
     TN_TRY(pte_ends(reading, PTE_PLAN_OUTPUTS, instructions.count));
-    return pte_finish_lives(reading);
+    return pte_finish_lives(reading, &instructions);
 }
 
 /* --- reading one method --- */
 
 static tn_status pte_read_all(pte_reading *reading) {
     tn_foreign *foreign = reading->foreign;
-    foreign->views = true;
     foreign->facts.modules = reading->file.methods;
     foreign->facts.module = tn__foreign_text(
         foreign, (tn__span){(const uint8_t *)reading->file.method, strlen(reading->file.method)});
     if (foreign->facts.module == NULL) return tn__no_memory(reading->error, "a name");
     TN_TRY(pte_read_memories(reading));
     TN_TRY(pte_read_values(reading));
+    foreign->mark_room = (size_t)foreign->facts.value_count + 1;
+    foreign->marks = tn__alloc_array(&foreign->context, foreign->mark_room, 1);
+    if (foreign->marks == NULL) return tn__no_memory(reading->error, "marks");
     TN_TRY(pte_read_lives(reading));
     return tn__foreign_finish(foreign, reading->error);
 }
@@ -462,14 +620,12 @@ tn_status tn__pte_read(const char *name, tn__span file, const char *method,
     if (status == TN_OK) {
         reading->foreign = made;
         reading->number = tn__alloc_array(&whole, room, sizeof *reading->number);
-        reading->is_known = tn__alloc_array(&whole, room, 3);
-        bool fits = reading->number != NULL && reading->is_known != NULL;
-        if (fits) reading->is_state = reading->is_known + room;
-        if (fits) reading->is_final = reading->is_known + 2 * room;
+        reading->facts = tn__alloc_array(&whole, room, sizeof *reading->facts);
+        bool fits = reading->number != NULL && reading->facts != NULL;
         status = fits ? pte_read_all(reading) : tn__no_memory(error, "a program");
     }
     tn__free(&whole, reading->number, room * sizeof *reading->number);
-    tn__free(&whole, reading->is_known, room * 3);
+    tn__free(&whole, reading->facts, room * sizeof *reading->facts);
     tn__free(&whole, reading, sizeof *reading);
     if (status == TN_OK)
         *foreign = made;

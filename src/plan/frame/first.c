@@ -31,6 +31,8 @@
 #define FIRST_TRIES 12u
 /* number of buffers between two checks whether the caller wants to stop */
 #define FIRST_LOOK 16384u
+/* number of buffers by which reading their sizes runs ahead of placing them */
+#define FIRST_AHEAD 16u
 
 typedef struct first_block { /* a buffer or a hole, in order of addresses */
     uint64_t start, end;
@@ -311,6 +313,11 @@ static tn_status first_in_time(first_heap *heap, uint64_t *offset, tn_error *err
         }
         for (uint32_t i = p->until[t]; i < p->until[t + 1]; i++) {
             uint32_t id = p->by_first[i];
+            if (i + FIRST_AHEAD < p->count) {
+                uint32_t soon = p->by_first[i + FIRST_AHEAD];
+                __builtin_prefetch(&p->bodies[soon]);
+                __builtin_prefetch(&offset[soon], 1);
+            }
             TN_TRY(first_look(heap, i, error));
             if (p->bodies[id].size == 0 || (pins && p->pins[id] != TN__FREE)) continue;
             TN_TRY(first_place(heap, id, offset, error));

@@ -293,7 +293,7 @@ static tn_status plan_banks(tn__call *call) {
         tn__prepared_release(&prepared);
         if (status != TN_OK) return status;
     }
-    for (size_t i = 0; i < problem->count; i++) {
+    for (size_t i = 0; i < problem->count && problem->group_count > 0; i++) {
         const tn_body *body = &problem->bodies[i];
         if (!(body->flags & TN_BODY_TIED)) continue;
         layout->offset[i] = layout->offset[body->leader] + body->delta;

@@ -2,8 +2,8 @@
  * replaces times by ranks.
  *
  * Times are replaced by their ranks among the bank's event times, so that flat arrays over time are
- * possible. If there are few steps compared with the number of times, the times are marked in an
- * array of all steps, else they are sorted.
+ * possible. If there are few steps compared with the number of times, the times are marked in a set
+ * of all steps, one bit each, which is small enough for a cache; else they are sorted.
  *
  * Cost: O(n) for n pieces; the sort is O(n) per digit of 11 bits. Separations and reuse costs take
  * O(pairs log pairs) more.
@@ -13,17 +13,23 @@
 /* a type that can hold the sum of 2^30 pieces of 2^63 bytes */
 __extension__ typedef unsigned __int128 prepare_sum;
 
-/* an array of all steps is used if there are at most this many steps per time */
-#define PREPARE_DENSE 4u
+/* a set of all steps is used if there are at most this many steps per time */
+#define PREPARE_DENSE 32u
 /* approximate number of buffers per bucket in the class of the shortest live ranges */
 #define PREPARE_BUCKET 128u
 
-/* the times of all pieces in input order, and their ranks */
+/* The times of all pieces, from which their ranks are computed: in a set of steps, or sorted if the
+ * set would be too large. */
 typedef struct prepare_times {
-    int64_t *time;  /* [count] */
-    uint32_t *rank; /* [count] */
-    size_t count, next;
-    int64_t least, most;
+    int64_t least, most; /* the first and the last time */
+    size_t count;        /* number of times: two for each piece, or for a buffer without pieces */
+    /* [words], a bit for each step that is a time; NULL: the times are sorted */
+    uint64_t *steps;
+    uint32_t *before; /* [words], number of times in all words of `steps` before each one */
+    size_t words;
+    int64_t *time;  /* [count], the times in input order, to be sorted */
+    uint32_t *rank; /* [count], their ranks */
+    size_t next;    /* index of the rank that prepare_rank_of returns next */
 } prepare_times;
 
 static void prepare_release_apart(tn__prepared_bank *p);
@@ -45,40 +51,68 @@ void tn__prepared_release(tn__prepared_bank *p) {
     prepare_release_apart(p);
 }
 
+/* Counts the buffers of the bank, their pieces and times. */
+static void prepare_count(tn__prepared_bank *p, tn_bank_id which, prepare_times *times) {
+    const tn_problem *problem = p->problem;
+    for (size_t i = 0; i < problem->count; i++) {
+        const tn_body *body = tn__whole_in(p->wholes, i, which);
+        if (body == NULL) continue;
+        p->count++;
+        p->piece_count += body->piece_count;
+        times->count += 2 * (size_t)(body->piece_count > 0 ? body->piece_count : 1);
+        if (body->first < times->least) times->least = body->first;
+        if (body->last > times->most) times->most = body->last;
+    }
+}
+
+static bool prepare_times_room(const tn_context *context, prepare_times *times) {
+    uint64_t range = (uint64_t)times->most - (uint64_t)times->least;
+    if (times->count > 0 && range < PREPARE_DENSE * (uint64_t)times->count) {
+        times->words = (size_t)(range / 64) + 1;
+        times->steps = tn__alloc_array(context, times->words, sizeof *times->steps);
+        times->before = tn__alloc(context, times->words * sizeof *times->before);
+        return times->steps != NULL && times->before != NULL;
+    }
+    times->time = tn__alloc(context, times->count * sizeof *times->time);
+    times->rank = tn__alloc(context, times->count * sizeof *times->rank);
+    return times->time != NULL && times->rank != NULL;
+}
+
+static void prepare_times_release(const tn_context *context, prepare_times *times) {
+    tn__free(context, times->steps, times->words * sizeof *times->steps);
+    tn__free(context, times->before, times->words * sizeof *times->before);
+    tn__free(context, times->time, times->count * sizeof *times->time);
+    tn__free(context, times->rank, times->count * sizeof *times->rank);
+}
+
 static void prepare_note(prepare_times *times, int64_t time) {
-    if (time < times->least) times->least = time;
-    if (time > times->most) times->most = time;
-    times->time[times->count++] = time;
+    uint64_t step = (uint64_t)time - (uint64_t)times->least;
+    if (times->steps != NULL)
+        times->steps[step / 64] |= (uint64_t)1 << step % 64;
+    else
+        times->time[times->next++] = time;
 }
 
 /* Collects buffers and times: those of each piece, or those of the buffer if it has no pieces. */
 static tn_status prepare_gather(tn__prepared_bank *p, tn_bank_id which, prepare_times *times,
-                                size_t *time_room, tn_error *error) {
-    const tn_problem *problem = p->problem;
+                                tn_error *error) {
     const tn_body *body;
-    size_t room = 0;
-    for (size_t i = 0; i < problem->count; i++) {
-        if ((body = tn__whole_in(p->wholes, i, which)) == NULL) continue;
-        p->count++;
-        p->piece_count += body->piece_count;
-        room += 2 * (size_t)(body->piece_count > 0 ? body->piece_count : 1);
-    }
+    uint32_t count = 0;
+    prepare_count(p, which, times);
     p->ids = tn__alloc(&p->context, p->count * sizeof *p->ids);
     p->pins = tn__alloc(&p->context, p->count * sizeof *p->pins);
-    *time_room = room;
-    times->time = tn__alloc(&p->context, room * sizeof *times->time);
-    times->rank = tn__alloc(&p->context, room * sizeof *times->rank);
-    if (!p->ids || !p->pins || !times->time || !times->rank) return tn__no_memory(error, "a bank");
-    uint32_t count = 0;
-    for (size_t i = 0; i < problem->count; i++) {
+    if (!p->ids || !p->pins || !prepare_times_room(&p->context, times))
+        return tn__no_memory(error, "a bank");
+    for (size_t i = 0; i < p->problem->count; i++) {
         if ((body = tn__whole_in(p->wholes, i, which)) == NULL) continue;
         p->ids[count] = (tn_body_id)i;
         p->pins[count++] = body->flags & TN_BODY_PINNED ? body->offset : TN__FREE;
-        for (uint32_t k = 0; k < body->piece_count; k++) {
+        /* the hull of a single piece is the piece */
+        for (uint32_t k = 0; k < body->piece_count && body->piece_count > 1; k++) {
             prepare_note(times, body->pieces[k].first);
             prepare_note(times, body->pieces[k].last);
         }
-        if (body->piece_count > 0) continue;
+        if (body->piece_count > 1) continue;
         prepare_note(times, body->first);
         prepare_note(times, body->last);
     }
@@ -91,22 +125,18 @@ static bool prepare_time_room(tn__prepared_bank *p, uint32_t count) {
     return p->times != NULL;
 }
 
-/* Computes the ranks of times by marking them in an array of all steps. */
-static bool prepare_mark(tn__prepared_bank *p, prepare_times *times, size_t steps) {
-    uint32_t *mark = tn__alloc_array(&p->context, steps, sizeof *mark), count = 0;
-    if (mark == NULL) return false;
-    for (size_t i = 0; i < times->count; i++) mark[times->time[i] - times->least] = 1;
-    for (size_t step = 0; step < steps; step++) count += mark[step];
-    bool room = prepare_time_room(p, count);
-    for (size_t step = 0, rank = 0; step < steps && room; step++) {
-        if (mark[step] == 0) continue;
-        p->times[rank] = times->least + (int64_t)step;
-        mark[step] = (uint32_t)rank++;
+/* Lists the times of the set of steps, and counts those before each word of it. */
+static bool prepare_list(tn__prepared_bank *p, prepare_times *times) {
+    uint32_t count = 0, rank = 0;
+    for (size_t w = 0; w < times->words; w++) {
+        times->before[w] = count;
+        count += (uint32_t)__builtin_popcountll(times->steps[w]);
     }
-    for (size_t i = 0; i < times->count && room; i++)
-        times->rank[i] = mark[times->time[i] - times->least];
-    tn__free(&p->context, mark, steps * sizeof *mark);
-    return room;
+    if (!prepare_time_room(p, count)) return false;
+    for (size_t w = 0; w < times->words; w++)
+        for (uint64_t bits = times->steps[w]; bits != 0; bits &= bits - 1)
+            p->times[rank++] = times->least + (int64_t)(64 * w) + __builtin_ctzll(bits);
+    return true;
 }
 
 static bool prepare_sort(tn__prepared_bank *p, prepare_times *times) {
@@ -128,10 +158,17 @@ static bool prepare_sort(tn__prepared_bank *p, prepare_times *times) {
 
 static tn_status prepare_rank(tn__prepared_bank *p, prepare_times *times, tn_error *error) {
     if (times->count == 0) return TN_OK;
-    uint64_t range = (uint64_t)times->most - (uint64_t)times->least;
-    bool dense = range < PREPARE_DENSE * (uint64_t)times->count;
-    bool room = dense ? prepare_mark(p, times, (size_t)range + 1) : prepare_sort(p, times);
+    times->next = 0;
+    bool room = times->steps != NULL ? prepare_list(p, times) : prepare_sort(p, times);
     return room ? TN_OK : tn__no_memory(error, "the steps of a bank");
+}
+
+/* Returns the rank of a time. Times must be asked for in the order in which they were noted. */
+static uint32_t prepare_rank_of(prepare_times *times, int64_t time) {
+    if (times->steps == NULL) return times->rank[times->next++];
+    uint64_t step = (uint64_t)time - (uint64_t)times->least;
+    uint64_t below = times->steps[step / 64] & (((uint64_t)1 << step % 64) - 1);
+    return times->before[step / 64] + (uint32_t)__builtin_popcountll(below);
 }
 
 /* Sorts buffers by first step with a counting sort, since first steps are ranks. Also computes
@@ -197,9 +234,12 @@ static bool prepare_fill_room(tn__prepared_bank *p) {
 }
 
 static void prepare_fill_piece(tn__prepared_bank *p, const tn_body *body, const tn_piece *from,
-                               uint32_t piece, const uint32_t rank[2]) {
-    p->pieces[piece] =
-        (tn_run_piece){.first = rank[0], .last = rank[1], .lo = from->lo, .hi = from->hi};
+                               uint32_t piece, prepare_times *times) {
+    tn_run_piece *made = &p->pieces[piece];
+    made->first = prepare_rank_of(times, from->first);
+    made->last = prepare_rank_of(times, from->last);
+    made->lo = from->lo;
+    made->hi = from->hi;
     if (from->lo != 0 || from->hi != body->size || body->piece_count > 1)
         p->needs |= TN_PLANS_PIECES;
     if (p->begins == NULL) return;
@@ -209,20 +249,21 @@ static void prepare_fill_piece(tn__prepared_bank *p, const tn_body *body, const 
 
 static void prepare_fill_body(tn__prepared_bank *p, const tn_body *body, uint32_t i, uint32_t piece,
                               prepare_times *times) {
-    const uint32_t *rank = times->rank + times->next;
     tn_run_body made = {.size = body->size,
                         .alignment = body->alignment,
-                        .first = rank[0],
-                        .last = rank[1],
                         .piece_first = piece,
                         .piece_count = body->piece_count};
-    for (uint32_t k = 0; k < body->piece_count; k++, rank += 2) {
-        if (rank[0] < made.first) made.first = rank[0];
-        if (rank[1] > made.last) made.last = rank[1];
-        prepare_fill_piece(p, body, &body->pieces[k], piece + k, rank);
+    for (uint32_t k = 0; k < body->piece_count; k++) {
+        prepare_fill_piece(p, body, &body->pieces[k], piece + k, times);
+        const tn_run_piece *rank = &p->pieces[piece + k];
+        if (k == 0 || rank->first < made.first) made.first = rank->first;
+        if (k == 0 || rank->last > made.last) made.last = rank->last;
+    }
+    if (body->piece_count == 0) {
+        made.first = prepare_rank_of(times, body->first);
+        made.last = prepare_rank_of(times, body->last);
     }
     p->bodies[i] = made;
-    times->next += 2 * (size_t)(body->piece_count > 0 ? body->piece_count : 1);
     if (body->alignment > 1) p->needs |= TN_PLANS_ALIGNMENT;
     if (body->flags & TN_BODY_PINNED) p->needs |= TN_PLANS_PINS;
 }
@@ -241,13 +282,12 @@ static tn_status prepare_apart(tn__prepared_bank *p, tn_bank_id which, tn_error 
 
 tn_status tn__prepare(tn__prepared_bank *p, tn_bank_id which, tn_error *error) {
     prepare_times times = {.least = INT64_MAX, .most = INT64_MIN};
-    size_t room = 0;
     p->streams = p->problem->streams;
-    tn_status status = prepare_gather(p, which, &times, &room, error);
+    tn_status status = prepare_gather(p, which, &times, error);
     if (status == TN_OK) status = prepare_rank(p, &times, error);
-    tn__free(&p->context, times.time, room * sizeof *times.time);
+    times.next = 0;
     if (status == TN_OK) status = prepare_fill(p, &times, error);
-    tn__free(&p->context, times.rank, room * sizeof *times.rank);
+    prepare_times_release(&p->context, &times);
     if (status == TN_OK && !tn__prepared_index(p)) status = tn__no_memory(error, "a bank");
     return status == TN_OK ? prepare_apart(p, which, error) : status;
 }
@@ -256,26 +296,40 @@ tn_status tn__prepare(tn__prepared_bank *p, tn_bank_id which, tn_error *error) {
 
 /* Computes the largest sum of live bytes over all steps, in one sweep over all pieces. It is a
  * lower bound of the peak, and exact if no alignment costs a byte. */
+#define PREPARE_LIVE(sum_type)                                                                     \
+    do {                                                                                           \
+        sum_type *change = tn__alloc_array(&p->context, room, sizeof *change), live = 0, most = 0; \
+        if (change == NULL) return tn__no_memory(error, "the lower bound");                        \
+        /* a negative change wraps, so the sums of changes are right */                            \
+        for (uint32_t i = 0; i < p->piece_count; i++) {                                            \
+            change[p->pieces[i].first] += p->pieces[i].hi - p->pieces[i].lo;                       \
+            change[p->pieces[i].last] -= p->pieces[i].hi - p->pieces[i].lo;                        \
+        }                                                                                          \
+        for (uint32_t t = 0; t < p->time_count; t++) {                                             \
+            live += change[t];                                                                     \
+            if (live <= most) continue;                                                            \
+            most = live;                                                                           \
+            *step = p->times[t];                                                                   \
+        }                                                                                          \
+        *bytes = most < UINT64_MAX ? (uint64_t)most : UINT64_MAX;                                  \
+        tn__free(&p->context, change, room * sizeof *change);                                      \
+        return TN_OK;                                                                              \
+    } while (0)
+
+static tn_status prepare_live_wide(const tn__prepared_bank *p, size_t room, uint64_t *bytes,
+                                   int64_t *step, tn_error *error) {
+    PREPARE_LIVE(prepare_sum);
+}
+
 tn_status tn__prepared_live_bytes(const tn__prepared_bank *p, uint64_t *bytes, int64_t *step,
                                   tn_error *error) {
     size_t room = (size_t)p->time_count + 1;
-    prepare_sum *change = tn__alloc_array(&p->context, room, sizeof *change), live = 0, most = 0;
-    if (change == NULL) return tn__no_memory(error, "the lower bound");
-    /* a negative change wraps modulo 2^128, so the sums of changes are right */
-    for (uint32_t i = 0; i < p->piece_count; i++) {
-        change[p->pieces[i].first] += p->pieces[i].hi - p->pieces[i].lo;
-        change[p->pieces[i].last] -= p->pieces[i].hi - p->pieces[i].lo;
-    }
+    uint64_t sum = 0;
     *step = 0;
-    for (uint32_t t = 0; t < p->time_count; t++) {
-        live += change[t];
-        if (live <= most) continue;
-        most = live;
-        *step = p->times[t];
-    }
-    *bytes = most < UINT64_MAX ? (uint64_t)most : UINT64_MAX;
-    tn__free(&p->context, change, room * sizeof *change);
-    return TN_OK;
+    for (uint32_t i = 0; i < p->piece_count; i++)
+        sum = tn__add_sat(sum, p->pieces[i].hi - p->pieces[i].lo);
+    if (sum == UINT64_MAX) return prepare_live_wide(p, room, bytes, step, error);
+    PREPARE_LIVE(uint64_t);
 }
 
 tn_status tn__prepared_bound(const tn__prepared_bank *p, tn_bank_id which, uint64_t *bytes,

@@ -142,18 +142,3 @@ void tn__wholes_release(tn__wholes *wholes) {
     tn__exclusions_release(problem, &wholes->exclusions);
     tn__arena_release(&wholes->arena);
 }
-
-const tn_body *tn__whole_in(const tn__wholes *wholes, size_t id, tn_bank_id bank) {
-    const tn_problem *problem = wholes->problem;
-    const tn_body *body = &problem->bodies[id];
-    bool chooses = (body->flags & TN_BODY_ANY_BANK) && problem->bank_count > 1;
-    bool here = wholes->banks != NULL ? wholes->banks[id] == bank : !chooses && body->bank == bank;
-    return here ? tn__whole(wholes, id) : NULL;
-}
-
-const tn_body *tn__whole(const tn__wholes *wholes, size_t id) {
-    const tn_body *body = &wholes->problem->bodies[id];
-    if (body->flags & TN_BODY_TIED) return NULL;
-    if (!(body->flags & TN_BODY_LEADS)) return body;
-    return &wholes->bodies[wholes->problem->group_of[id]];
-}

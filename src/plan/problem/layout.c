@@ -29,7 +29,7 @@ tn_status tn__layout_create(const tn_problem *problem, tn_layout *layout, tn_err
                           .bank_peak = block + bodies,
                           .bank_lower_bound = block + bodies + banks,
                           .bank_traffic = block + bodies + 2 * banks};
-    for (size_t i = 0; i < bodies; i++) layout->bank[i] = problem->bodies[i].bank;
+    for (size_t i = 0; i < bodies && banks > 1; i++) layout->bank[i] = problem->bodies[i].bank;
     return TN_OK;
 }
 

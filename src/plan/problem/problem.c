@@ -25,6 +25,8 @@ tn_status tn_problem_create(const tn_context *context, tn_problem **problem, tn_
     tn__arena_init(&made->arena, &made->context);
     made->alignment = 1;
     made->streams = 1;
+    made->least = INT64_MAX;
+    made->most = INT64_MIN;
     tn_status status = tn_problem_set_bank(made, 0, &(tn_bank){.name = "arena"}, error);
     if (status != TN_OK)
         tn_problem_destroy(made);
@@ -321,6 +323,9 @@ tn_status tn_problem_add(tn_problem *problem, const tn_body *body, tn_body_id *i
     problem->dsa = NULL;
     problem->piece_count += made.piece_count;
     problem->any_count += (made.flags & TN_BODY_ANY_BANK) != 0;
+    problem->pin_count += (made.flags & TN_BODY_PINNED) != 0;
+    if (made.first < problem->least) problem->least = made.first;
+    if (made.last > problem->most) problem->most = made.last;
     return TN_OK;
 }
 

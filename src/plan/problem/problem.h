@@ -36,6 +36,9 @@ struct tn_problem {
     size_t bank_count, bank_room;
     uint64_t alignment; /* alignment of buffers for which none is given */
     size_t any_count;   /* number of buffers that several banks may hold */
+    size_t pin_count;   /* number of pinned buffers */
+    /* the first begin and the last end of all buffers; INT64_MAX and INT64_MIN if there are none */
+    int64_t least, most;
     uint32_t streams;
     const int64_t *clock_zero, *clock_never; /* [streams], clocks of pieces without clocks */
     tn__body_group *groups;                  /* groups in the order of their first tied buffer */
@@ -149,9 +152,20 @@ tn_status tn__wholes_create(const tn_problem *problem, tn__wholes *wholes, tn_er
 void tn__wholes_release(tn__wholes *wholes);
 /* Returns buffer `id`, or its group if it is the root of one; NULL if it is tied to another root,
  * because that root's group includes it. */
-const tn_body *tn__whole(const tn__wholes *wholes, size_t id);
+static inline const tn_body *tn__whole(const tn__wholes *wholes, size_t id) {
+    const tn_body *body = &wholes->problem->bodies[id];
+    if (body->flags & TN_BODY_TIED) return NULL;
+    if (!(body->flags & TN_BODY_LEADS)) return body;
+    return &wholes->bodies[wholes->problem->group_of[id]];
+}
 /* Returns tn__whole if it is in bank `bank`, else NULL. */
-const tn_body *tn__whole_in(const tn__wholes *wholes, size_t id, tn_bank_id bank);
+static inline const tn_body *tn__whole_in(const tn__wholes *wholes, size_t id, tn_bank_id bank) {
+    const tn_problem *problem = wholes->problem;
+    const tn_body *body = &problem->bodies[id];
+    bool chooses = (body->flags & TN_BODY_ANY_BANK) && problem->bank_count > 1;
+    bool here = wholes->banks != NULL ? wholes->banks[id] == bank : !chooses && body->bank == bank;
+    return here ? tn__whole(wholes, id) : NULL;
+}
 /* Computes tn_problem_lower_bound with the groups and banks of `wholes`. */
 tn_status tn__lower_bound(const tn__wholes *wholes, tn_bank_id bank, uint64_t *bytes, int64_t *step,
                           tn_error *error);

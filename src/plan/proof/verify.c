@@ -185,7 +185,7 @@ static void verify_body(const tn_problem *problem, const tn_layout *layout, tn_b
     tn_conflict found = {.a = id, .b = id, .step = body->first, .lo = offset};
     if (!tn__add(offset, body->size, &found.hi)) {
         found.reason = TN_CONFLICT_OVERFLOW;
-    } else if (offset % body->alignment != 0) {
+    } else if ((offset & (body->alignment - 1)) != 0) {
         found.reason = TN_CONFLICT_ALIGNMENT;
     } else if ((body->flags & TN_BODY_PINNED) && offset != body->offset) {
         found.reason = TN_CONFLICT_PIN;
@@ -307,44 +307,77 @@ static int verify_by_byte(const void *a, const void *b) {
     return (x->first > y->first) - (x->first < y->first);
 }
 
-#define VERIFY_DIGIT 11u
+/* Pieces are sorted by their first step in two stages: they are listed in parts, each a range of
+ * steps, and then each part is sorted by itself, because a part fits in a cache. */
+#define VERIFY_DIGIT 11u /* limit of the bits that number a part, or that one pass sorts by */
+#define VERIFY_PART 12u  /* 2^VERIFY_PART pieces are in a part, on average, or more */
+#define VERIFY_PARTS ((size_t)1 << VERIFY_DIGIT)
 
 typedef struct verify_pieces {
-    verify_piece *items; /* [room] */
+    verify_piece *items; /* [room], part after part */
     size_t room;
     uint32_t count;
+    uint64_t least; /* no piece begins before this step (as a number modulo 2^64) */
+    uint32_t shift; /* a part contains the pieces that begin within 2^shift steps */
+    /* end of each part in `items`; while pieces are listed, the place of its next piece */
+    uint32_t ends[VERIFY_PARTS];
 } verify_pieces;
 
-/* Radix sort of the pieces by first step; pieces of equal steps keep their order. Returns false if
- * memory is exhausted. */
-static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
-    int64_t least = INT64_MAX, most = INT64_MIN;
-    uint32_t count = pieces->count;
-    for (uint32_t i = 0; i < count; i++) {
-        if (pieces->items[i].first < least) least = pieces->items[i].first;
-        if (pieces->items[i].first > most) most = pieces->items[i].first;
-    }
-    uint64_t range = (uint64_t)most - (uint64_t)least;
-    verify_piece *spare = tn__alloc(context, pieces->room * sizeof *spare), *from = pieces->items;
-    if (spare == NULL) return false;
-    for (uint32_t shift = 0; shift < 64 && range >> shift != 0; shift += VERIFY_DIGIT) {
-        size_t place[(size_t)1 << VERIFY_DIGIT] = {0}, sum = 0;
-        const uint64_t mask = ((uint64_t)1 << VERIFY_DIGIT) - 1, base = (uint64_t)least;
+static uint32_t verify_bits(uint64_t number) {
+    return number != 0 ? 64 - (uint32_t)__builtin_clzll(number) : 0;
+}
+
+/* Chooses the parts for `room` pieces that begin in [least, most]. */
+static void verify_divide(verify_pieces *pieces, int64_t least, int64_t most) {
+    uint32_t bits = verify_bits(pieces->room >> VERIFY_PART);
+    uint32_t range = verify_bits((uint64_t)most - (uint64_t)least);
+    if (bits > VERIFY_DIGIT) bits = VERIFY_DIGIT;
+    pieces->least = (uint64_t)least;
+    pieces->shift = range > bits ? range - bits : 0;
+}
+
+/* The number of the part in which a piece belongs that begins at step `first`. */
+static uint32_t verify_part(const verify_pieces *pieces, int64_t first) {
+    uint64_t steps = (uint64_t)first - pieces->least;
+    return pieces->shift < 64 ? (uint32_t)(steps >> pieces->shift) : 0;
+}
+
+/* Radix sort of a part by first step; pieces of equal steps keep their order. `spare` [count]. */
+static void verify_sort_part(const verify_pieces *pieces, verify_piece *part, uint32_t count,
+                             verify_piece *spare) {
+    const uint64_t mask = ((uint64_t)1 << VERIFY_DIGIT) - 1;
+    verify_piece *from = part, *to = spare;
+    for (uint32_t shift = 0; shift < pieces->shift && count > 1; shift += VERIFY_DIGIT) {
+        uint32_t place[(size_t)1 << VERIFY_DIGIT] = {0}, sum = 0;
+        uint64_t left = pieces->shift - shift;
+        uint64_t digits = left < VERIFY_DIGIT ? ((uint64_t)1 << left) - 1 : mask;
         for (uint32_t i = 0; i < count; i++)
-            place[((uint64_t)from[i].first - base) >> shift & mask]++;
-        for (size_t digit = 0; digit <= mask; digit++) {
-            size_t here = place[digit];
+            place[((uint64_t)from[i].first - pieces->least) >> shift & digits]++;
+        for (size_t digit = 0; digit <= digits; digit++) {
+            uint32_t here = place[digit];
             place[digit] = sum;
             sum += here;
         }
         for (uint32_t i = 0; i < count; i++)
-            spare[place[((uint64_t)from[i].first - base) >> shift & mask]++] = from[i];
+            to[place[((uint64_t)from[i].first - pieces->least) >> shift & digits]++] = from[i];
         verify_piece *swap = from;
-        from = spare;
-        spare = swap;
+        from = to;
+        to = swap;
     }
-    pieces->items = from;
-    tn__free(context, spare, pieces->room * sizeof *spare);
+    if (from != part) memcpy(part, from, count * sizeof *part);
+}
+
+/* Sorts each part. Returns false if memory is exhausted. */
+static bool verify_sort_time(const tn_context *context, verify_pieces *pieces) {
+    uint32_t most = 0, begin = 0;
+    for (uint32_t part = 0; part < VERIFY_PARTS; begin = pieces->ends[part++])
+        if (pieces->ends[part] - begin > most) most = pieces->ends[part] - begin;
+    verify_piece *spare = tn__alloc(context, most * sizeof *spare);
+    if (spare == NULL) return false;
+    begin = 0;
+    for (uint32_t part = 0; part < VERIFY_PARTS; begin = pieces->ends[part++])
+        verify_sort_part(pieces, pieces->items + begin, pieces->ends[part] - begin, spare);
+    tn__free(context, spare, most * sizeof *spare);
     return true;
 }
 
@@ -540,8 +573,8 @@ static int verify_by_number(const void *a, const void *b) {
 }
 
 typedef struct verify_bytes { /* the bytes of a bank, cut into ranges at the bounds of all pieces */
+    const tn__wholes *wholes;
     const verify_piece *pieces;
-    uint32_t streams;
     uint64_t *cuts; /* [cut_count], bounds of pieces in ascending order */
     uint32_t cut_count;
     /* [cut_count], the last piece that held the range of bytes that begins at this cut; UINT32_MAX:
@@ -562,10 +595,13 @@ static uint32_t verify_cut(const verify_bytes *bytes, uint64_t at) {
     return low;
 }
 
-static bool verify_in_order(const verify_piece *a, const verify_piece *b, uint32_t streams) {
+static bool verify_in_order(const verify_bytes *bytes, const verify_piece *a,
+                            const verify_piece *b) {
     if (a->last > b->first) return false;
-    for (uint32_t s = 0; s < streams; s++)
-        if (a->from->ends[s] > b->from->begins[s]) return false;
+    const int64_t *ends = tn__whole(bytes->wholes, a->body)->pieces[a->number].ends;
+    const int64_t *begins = tn__whole(bytes->wholes, b->body)->pieces[b->number].begins;
+    for (uint32_t s = 0; s < bytes->wholes->problem->streams; s++)
+        if (ends[s] > begins[s]) return false;
     return true;
 }
 
@@ -591,7 +627,7 @@ static void verify_take(verify_bytes *bytes, uint32_t index, tn_conflict *found)
     do {
         holder = bytes->holder[at];
         if (holder != UINT32_MAX && bytes->pieces[holder].body != piece->body &&
-            !verify_in_order(&bytes->pieces[holder], piece, bytes->streams))
+            !verify_in_order(bytes, &bytes->pieces[holder], piece))
             verify_blame(&bytes->pieces[holder], piece, found);
         uint32_t next = verify_set_near(&bytes->stretches, at, true);
         if (at > first) verify_set_remove(&bytes->stretches, at);
@@ -621,11 +657,11 @@ static void verify_in_serial(verify_bytes *bytes, uint32_t count, tn_conflict *f
     }
 }
 
-static tn_status verify_clocks(const tn_problem *problem, verify_piece *pieces, uint32_t count,
+static tn_status verify_clocks(const tn__wholes *wholes, verify_piece *pieces, uint32_t count,
                                tn_conflict *found, tn_error *error) {
-    const tn_context *context = &problem->context;
+    const tn_context *context = &wholes->problem->context;
     size_t room = 2 * (size_t)count, words = verify_set_words((uint32_t)room + 1);
-    verify_bytes bytes = {.pieces = pieces, .streams = problem->streams};
+    verify_bytes bytes = {.wholes = wholes, .pieces = pieces};
     uint64_t *bits = tn__alloc_array(context, words, sizeof *bits);
     bytes.cuts = tn__alloc_array(context, room, sizeof *bytes.cuts);
     bytes.holder = tn__alloc_array(context, room, sizeof *bytes.holder);
@@ -657,31 +693,58 @@ typedef struct verify_scope {
     bool *torn;
 } verify_scope;
 
-/* Lists the pieces of all buffers that are swept. Left out are groups with ties that are broken,
- * and buffers that end beyond 64 bits: both are reported as conflicts already. */
-static uint32_t verify_gather(const verify_scope *scope, tn_bank_id bank, verify_piece *pieces) {
+/* Returns the buffer `id` of the bank, and its offset, if it is swept; else NULL. Left out are groups
+ * with ties that are broken, and buffers that end beyond 64 bits: both are reported as conflicts
+ * already. */
+static const tn_body *verify_swept(const verify_scope *scope, tn_bank_id bank, size_t id,
+                                   uint64_t *offset) {
     const tn__wholes *wholes = scope->wholes;
-    const tn_problem *problem = wholes->problem;
     const uint64_t *offsets = scope->layout != NULL ? scope->layout->offset : NULL;
-    uint32_t count = 0;
+    const tn_body *body = tn__whole_in(wholes, id, bank);
+    if (body == NULL) return NULL;
+    if ((body->flags & TN_BODY_LEADS) && scope->torn[wholes->problem->group_of[id]]) return NULL;
+    if (offsets == NULL && !(body->flags & TN_BODY_PINNED)) return NULL;
+    *offset = offsets != NULL ? offsets[id] : body->offset;
+    return *offset <= UINT64_MAX - body->size ? body : NULL;
+}
+
+/* Lists the pieces of all buffers that are swept, in parts: counts the pieces of each part, then
+ * puts them in place. */
+static void verify_gather(const verify_scope *scope, tn_bank_id bank, verify_pieces *pieces) {
+    const tn_problem *problem = scope->wholes->problem;
+    uint32_t *ends = pieces->ends;
+    uint64_t offset;
+    verify_divide(pieces, problem->least, problem->most);
+    memset(ends, 0, sizeof pieces->ends);
     for (size_t id = 0; id < problem->count; id++) {
-        const tn_body *body = tn__whole_in(wholes, id, bank);
+        const tn_body *body = verify_swept(scope, bank, id, &offset);
         if (body == NULL) continue;
-        if ((body->flags & TN_BODY_LEADS) && scope->torn[problem->group_of[id]]) continue;
-        if (offsets == NULL && !(body->flags & TN_BODY_PINNED)) continue;
-        uint64_t offset = offsets != NULL ? offsets[id] : body->offset;
-        if (offset > UINT64_MAX - body->size) continue;
-        for (uint32_t k = 0; k < body->piece_count; k++) {
+        if (body->piece_count == 1) { /* its first step is that of the buffer */
+            ends[verify_part(pieces, body->first)]++;
+            continue;
+        }
+        for (uint32_t k = 0; k < body->piece_count; k++)
+            ends[verify_part(pieces, body->pieces[k].first)]++;
+    }
+    pieces->count = 0;
+    for (size_t part = 0; part < VERIFY_PARTS; part++) {
+        uint32_t here = ends[part];
+        ends[part] = pieces->count;
+        pieces->count += here;
+    }
+    for (size_t id = 0; id < problem->count; id++) {
+        const tn_body *body = verify_swept(scope, bank, id, &offset);
+        for (uint32_t k = 0; body != NULL && k < body->piece_count; k++) {
             const tn_piece *piece = &body->pieces[k];
-            pieces[count++] = (verify_piece){.first = piece->first,
-                                             .last = piece->last,
-                                             .lo = offset + piece->lo,
-                                             .hi = offset + piece->hi,
-                                             .from = piece,
-                                             .body = (tn_body_id)id};
+            pieces->items[ends[verify_part(pieces, piece->first)]++] =
+                (verify_piece){.first = piece->first,
+                               .last = piece->last,
+                               .lo = offset + piece->lo,
+                               .hi = offset + piece->hi,
+                               .body = (tn_body_id)id,
+                               .number = k};
         }
     }
-    return count;
 }
 
 static tn_status verify_time(const tn__wholes *wholes, verify_pieces *pieces, tn_conflict *found,
@@ -749,10 +812,10 @@ static tn_status verify_overlaps(const tn__wholes *wholes, const tn_layout *layo
             scope.torn[problem->group_of[id]] = true;
     for (tn_bank_id bank = 0; bank < problem->bank_count && status == TN_OK; bank++) {
         tn_conflict found = {0};
-        pieces.count = verify_gather(&scope, bank, pieces.items);
+        verify_gather(&scope, bank, &pieces);
         if (pieces.count == 0) continue;
         status = problem->streams > 1
-                     ? verify_clocks(problem, pieces.items, pieces.count, &found, error)
+                     ? verify_clocks(wholes, pieces.items, pieces.count, &found, error)
                      : verify_time(wholes, &pieces, &found, error);
         verify_name_members(wholes, layout, &found);
         if (found.reason != TN_CONFLICT_NONE) tn__verify_consider(first, &found);
@@ -865,10 +928,8 @@ static tn_status verify_fail_pins_apart(const tn_problem *problem, const tn_conf
 tn_status tn__verify_pins(const tn_problem *problem, tn_error *error) {
     tn_conflict first = {0};
     tn__wholes wholes;
-    size_t pins = 0;
+    size_t pins = problem->pin_count;
     bool apart = tn__keeps_apart(problem);
-    for (size_t i = 0; i < problem->count; i++)
-        pins += (problem->bodies[i].flags & TN_BODY_PINNED) != 0;
     if (pins == 0 || (pins == 1 && problem->group_count == 0 && !apart)) return TN_OK;
     TN_TRY(tn__wholes_create(problem, &wholes, error));
     tn_status status = wholes.clash ? verify_fail_group(&wholes, error)

@@ -7,9 +7,9 @@
 typedef struct tn__verify_piece { /* a piece of a buffer, at its address in the bank */
     int64_t first, last;
     uint64_t lo, hi;
-    const tn_piece *from; /* the piece as the problem states it, with its clocks */
     /* the buffer to which the piece belongs; for a group of tied buffers, its root */
     tn_body_id body;
+    uint32_t number; /* index of the piece among those of its buffer */
 } tn__verify_piece;
 
 /* Replaces *first by another conflict if that one is earlier in time or, at an equal time, lower in

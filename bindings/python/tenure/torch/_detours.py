@@ -64,6 +64,23 @@ class Detours(TorchFunctionMode):
 
 
 @contextlib.contextmanager
+def states_held(meter: Any) -> Iterator[None]:
+    """Counts the states of the random generator that a program keeps, as torch.utils.checkpoint does for each part. No
+    mode sees the operator that makes them."""
+    before = torch.get_rng_state
+
+    def state() -> Any:
+        found = before()
+        meter.hold(found, "activations")
+        return found
+    torch.get_rng_state = state
+    try:
+        yield
+    finally:
+        torch.get_rng_state = before
+
+
+@contextlib.contextmanager
 def unchecked() -> Iterator[None]:
     """Disables the checks of distributions, since there is no data to check."""
     distribution = torch.distributions.Distribution

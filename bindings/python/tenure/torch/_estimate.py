@@ -3,7 +3,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Union
 
 import torch
 
-from tenure.torch._detours import Detours, unchecked
+from tenure.torch._detours import Detours, states_held, unchecked
 from tenure.torch._meter import Meter, fake_mode, faked, mapped, places, replaced, summed
 
 OPTIMIZERS = {"sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
@@ -58,7 +58,7 @@ def check_what(module: Any, loss: Any) -> None:
         raise TypeError("loss: a function of (output, *targets), not %s" % type(loss).__name__)
 
 
-def estimate(module: torch.nn.Module, inputs: Any, *, optimizer: Optimizer = "sgd",
+def estimate(module: torch.nn.Module, inputs: Any, *, optimizer: Optimizer = "adam",
              loss: Optional[Callable[..., Any]] = None, targets: Any = (), train: bool = True) -> Estimate:
     """Estimates the memory that PyTorch needs to train a module, without allocating it or computing anything.
 
@@ -88,7 +88,7 @@ def estimate(module: torch.nn.Module, inputs: Any, *, optimizer: Optimizer = "sg
     meter.name(asked, "inputs")
     meter.look(0, "")
     phases["load"] = meter.phase()
-    with replaced(module, tables), unchecked(), Detours(meter), mode, meter:
+    with replaced(module, tables), unchecked(), states_held(meter), Detours(meter), mode, meter:
         if train:
             run_steps(module, asked, loss or summed, optimizer, meter, phases)
         else:

@@ -10,8 +10,9 @@ Convolutions: PyTorch computes them by oneDNN or by itself, which depends on siz
 blocked formats, and PyTorch makes tensors for the copies of input, weights and output in these formats. Blocked formats
 round channels up to 16, in each group. With channels last, only weights are copied. PyTorch itself uses a matrix of columns,
 except for 1 x 1 convolutions; for groups it computes each apart and concatenates. Rules for usual convolutions are exact. The
-buffers of oneDNN's implementations are bounded from above: they differ between processors, and grow with threads. Measured
-with PyTorch 1.13's profiler (check_convolutions of tests/python/torch_estimate.py).
+buffers of oneDNN's implementations are bounded from above: they differ between processors, and grow with threads. For
+bfloat16, which oneDNN computes with AVX-512, sums are in float32, and the gradient of the weights reads pictures in which
+pairs of pixels are adjacent. Measured with PyTorch 1.13's profiler (check_convolutions of tests/python/torch_estimate.py).
 """
 from typing import Any, List
 
@@ -46,7 +47,8 @@ def blocked_weights(weight: Any, groups: int, few: bool, last: bool) -> int:
     kernel = count(weight.shape[2:])
     if is_by_depth(weight, groups) and not last:
         return up(groups) * kernel
-    return groups * up(outputs) * (inputs if few else up(inputs)) * kernel
+    narrow = inputs + (inputs % 2 if weight.dtype == torch.bfloat16 else 0)  # bfloat16 is read in pairs
+    return groups * up(outputs) * (narrow if few else up(inputs)) * kernel
 
 
 def is_ours(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> bool:
@@ -94,7 +96,39 @@ def buffers(x: Any, weight: Any, y: Any, stride: Any, groups: int, last: bool) -
         found += count(weight.shape) // 8 + 64
     if weight.shape[0] % CHANNELS:  # the bias
         found += 4 * CHANNELS
+    if x.dtype == torch.bfloat16:  # the bounds above are for float32; and the bias in float32
+        found = 2 * found + 2 * up(int(weight.shape[0])) + 64 + (threads * 4160 if last else 0)
     return found
+
+
+def sums(made: Any, weight: Any, y: Any, dilation: Any, groups: int) -> int:
+    """A bound of bfloat16's sums in float32: the pixels of a picture in 1 x 1 convolutions; with dilation, which some
+    implementations do not know, also a matrix of columns."""
+    spread = any(n != 1 for n in dilation)
+    simple = all(n == 1 for n in weight.shape[2:]) and not is_by_depth(weight, groups)
+    if weight.dtype != torch.bfloat16 or not spread and not simple:
+        return 0
+    pixels = (up(int(made.shape[1])) + CHANNELS) * (count(made.shape[2:]) + CHANNELS)
+    columns = count(weight.shape[1:]) * groups * count(y.shape[2:]) if spread else 0
+    return 2 * torch.get_num_threads() * (pixels + columns)
+
+
+def pairs(x: Any, weight: Any, grad: Any, padding: Any, dilation: Any, groups: int, last: bool) -> int:
+    """A bound of what bfloat16's gradient of the weights needs: its sums in float32, and a picture of the input and
+    one of the output's gradient in which pairs of pixels are adjacent, with rows of the padded length and more."""
+    if weight.dtype != torch.bfloat16:
+        return 0
+    wide, longer = blocked_weights(weight, groups, False, last), 2 * int(padding[-1]) + 2 * CHANNELS
+    outputs, inputs = groups * up(int(weight.shape[0]) // groups), groups * up(int(weight.shape[1]))
+    by_depth = is_by_depth(weight, groups) and not last
+    if by_depth:
+        outputs = inputs = up(groups)
+    picture = inputs * count(x.shape[2:-1]) * (int(x.shape[-1]) + longer)
+    one = 2 * wide + picture + outputs * count(grad.shape[2:-1]) * (int(grad.shape[-1]) + longer) + 2048
+    odd = int(weight.shape[0]) // groups % CHANNELS or int(weight.shape[1]) % CHANNELS
+    if by_depth or odd and not is_by_depth(weight, groups) or any(n != 1 for n in dilation):
+        one += 6 * wide + 2 * groups * count(weight.shape[1:]) * count(grad.shape[2:])
+    return torch.get_num_threads() * one
 
 
 def has_few(x: Any, weight: Any, groups: int, last: bool) -> bool:
@@ -110,7 +144,8 @@ def forward(args: Any, y: Any) -> int:
         return int(copied(last, x, weight) + columns + apart)
     few = has_few(x, weight, groups, last)
     wide = blocked_weights(weight, groups, few, last)
-    beside = copied(last, x, weight) + buffers(x, weight, y, stride, groups, last)
+    beside = copied(last, x, weight) + buffers(x, weight, y, stride, groups, last) + sums(
+        y, weight, y, dilation, groups)
     if last:
         return beside + wide
     y_copy = blocked(y.shape)
@@ -132,7 +167,7 @@ def backward(args: Any) -> int:
     read = 0 if last or few and x.shape[1] <= 3 else count(x.shape) if few else blocked(x.shape)
     most = made
     if wanted[0]:  # first the gradient of the input; it is copied from its blocked format
-        most = max(most, of_grad + wide + (of_x if last else of_input), of_x + of_input)
+        most = max(most, of_grad + wide + (of_x if last else of_input) + sums(x, weight, grad, dilation, groups), of_x + of_input)
     if wanted[1] or wanted[2]:  # then that of the weights, when the other copies are released
         most = max(most, of_x + read + of_grad + narrow + bias,
                    of_x + narrow + (2 if last else 1) * count(weight.shape) + 2 * bias)
@@ -142,6 +177,7 @@ def backward(args: Any) -> int:
             most = max(most, of_x + read + of_grad + 3 * wide + count(weight.shape) + 1024 + 2 * bias)
         if torch.get_num_threads() > 1:
             most += narrow
+        most = max(most, of_x + read + of_grad + narrow + bias + pairs(x, weight, grad, padding, dilation, groups, last))
     return int(copied(last, grad, x, weight) + buffers(x, weight, grad, stride, groups, last) + most - made)
 
 

@@ -24,7 +24,8 @@
  *                               a limit, because the caller's own search follows then
  *
  * If there is a limit, greedy by size runs before all of these if it can be done in time, because
- * the limit may leave no time for more.
+ * the limit may leave no time for more. Only `guillotine` runs before it, with little work, if
+ * nearly every step is full.
  *
  * So the plan is never worse than that of a quick or simple planner, if running those is cheap. A
  * plan that reaches the lower bound, or fits the requested capacity, ends the run.
@@ -65,6 +66,12 @@
 #define FAST_PUT_WORK 400000u
 /* number of units that each buffer adds to the limit of the work of `guillotine` */
 #define FAST_PUT_WORK_EACH 20u
+/* limit of the work of `guillotine` before greedy by size runs, without the part that grows with the
+ * buffers: sufficient for packings without chance matches, and a small part of the time that greedy
+ * by size takes */
+#define FAST_PUT_FIRST 1000u
+/* number of buffers for each further unit of this limit */
+#define FAST_PUT_FIRST_EACH 8u
 /* factor by which the work of `guillotine` grows when it runs again after the quick planners, if
  * nearly every step is full */
 #define FAST_PUT_AGAIN 4u
@@ -109,21 +116,27 @@ static tn_status fast_crest(tn_run *run, uint64_t near) {
 
 /* Plans greedily by size, as greedy_by_size.c does. Gives up early if it cannot be done in time:
  * buffers that are placed later have more neighbours, so each of the remaining buffers takes at
- * least as long as the average so far. */
+ * least as long as the last half (or more) of those placed so far, on average. */
 static tn_status fast_simplest_solve(tn_run *run) {
     double deadline_s = run->prepared->deadline_s;
     const uint32_t *order;
-    uint32_t count;
+    uint32_t count, early = 0, middle = 0; /* numbers of buffers placed when times were noted */
     TN_TRY(tn__run_order(run, tn__larger_first, &order, &count));
     double started_s = tn__clock_s(), span_s = deadline_s - started_s;
+    double early_s = started_s, middle_s = started_s;
     for (uint32_t i = 0; i < count; i++) {
         const tn_hole *holes;
         uint32_t hole_count;
         TN_TRY(tn__run_holes(run, order[i], &holes, &hole_count));
         tn__run_place(run, order[i], tn__choose_lowest(holes, hole_count));
         if (deadline_s == 0 || i % FAST_SIMPLEST_LOOK != FAST_SIMPLEST_LOOK - 1) continue;
-        double used = (tn__clock_s() - started_s) / span_s;
-        if (used > FAST_SIMPLEST_SURE && used * (double)count > (double)(i + 1))
+        double now_s = tn__clock_s(), used_s = now_s - started_s;
+        if (i + 1 >= 2 * middle) {
+            early = middle, early_s = middle_s;
+            middle = i + 1, middle_s = now_s;
+        }
+        double each_s = (now_s - early_s) / (i + 1 - early);
+        if (used_s > FAST_SIMPLEST_SURE * span_s && used_s + each_s * (count - i - 1) > span_s)
             TN_FAIL(run->error, TN_E_STOPPED, "the time limit does not suffice");
     }
     return TN_OK;
@@ -182,6 +195,9 @@ tn_status tn__run_fast(tn_run *run) {
     bool plain = !(tn__run_needs(run) & ~(uint32_t)TN_PLANS_ALIGNMENT);
     bool full = plain && tn__packing_is_full(run);
     uint64_t put_work = FAST_PUT_WORK + (uint64_t)FAST_PUT_WORK_EACH * n;
+    if (full && limited && !greedy && tn__run_work_left(run) >= n)
+        TN_TRY(tn__run_ask(run, "guillotine", FAST_PUT_FIRST + n / FAST_PUT_FIRST_EACH));
+    if (tn__run_is_done(run)) return TN_OK;
     TN_TRY(fast_simplest(run));
     if (tn__run_is_done(run)) return TN_OK;
     /* `guillotine` runs before the other planners use up the time, because it suits packings with

@@ -49,7 +49,8 @@
     X(GDN_IN) X(GDN_GATES) X(GDN_MIXED) X(GDN_OUT)                                                 \
     X(STATE_IN) X(STATE_MIXED) X(STATE_TAPS) X(STATE_VECTORS) X(STATE_GATED) X(STATE_TURNED)       \
     X(KDA_WIDTH) X(KDA_MIXED) X(KDA_VECTORS) X(LIGHT_WIDTH)                                        \
-    X(ALTUP) X(ALTUP_ROWS) X(LAYER_INPUTS) X(LAYER_SCALARS) X(EXPERT_SCALES)
+    X(ALTUP) X(ALTUP_ROWS) X(LAYER_INPUTS) X(LAYER_SCALARS) X(EXPERT_SCALES)                       \
+    X(FIRST_NORM) X(SECOND_NORM) X(REPLACED)
 /* clang-format on */
 typedef enum tn__llm_size {
 #define TN_X(name) TN__LLM_##name,
@@ -163,6 +164,7 @@ typedef struct tn__llm_family {
     /* for a wrapper with towers: type of its text model, if the file does not name it */
     const char *text;
     tn__llm_tower tower;
+    bool blocks; /* true if a file lists the parts of each layer in "block_configs" */
 } tn__llm_family;
 /* Returns the family of a model type, or NULL if the type is unknown. */
 const tn__llm_family *tn__llm_family_find(const char *type);
@@ -209,6 +211,15 @@ bool tn__llm_is_one_of(const char *list, const char *type);
  * does not read. The field is then ignored, and reported if it says something. */
 bool tn__llm_is_foreign(const char *key, const char *family);
 
+/* The sizes of some layers of a model in which layers differ. */
+#define TN__LLM_BLOCKS 64u
+typedef struct tn__llm_block {
+    uint64_t kv_heads, inner; /* 0: the layers have no attention, no inner layer */
+    /* number of normalised parts before attention and before the inner layer, 0 or 1 */
+    uint64_t first, second;
+    uint64_t replaced; /* number of parts that are replaced by one square matrix */
+} tn__llm_block;
+
 typedef struct tn__llm_reading {  /* the model that is being read from one file */
     const tn__llm_family *family; /* family of the text model */
     /* family of the model with its towers; equal to `family` if there are no towers */
@@ -224,6 +235,9 @@ typedef struct tn__llm_reading {  /* the model that is being read from one file 
      * (gemma4) */
     bool double_width;
     bool mixed; /* true if layers have experts in addition to an inner layer (gemma4) */
+    tn__llm_block blocks[TN__LLM_BLOCKS];
+    uint32_t block_count;               /* 0: all layers of a kind have the same sizes */
+    uint8_t block[TN__LLM_LAYERS_MOST]; /* index into `blocks` of each layer */
     uint64_t vision_layers;
     bool drops; /* true if training uses dropout */
 } tn__llm_reading;
@@ -261,7 +275,7 @@ typedef struct tn__llm_row {
 const tn__llm_row *tn__llm_rows(uint64_t traits, size_t *count);
 
 /* Computes the matrices, the numbers of parameters, and the sizes of the cache. */
-tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error);
+tn_status tn__llm_count(tn__llm_reading *it, tn_llm *llm, tn_error *error);
 /* Adds layers to the group of the cache that has the given sizes. If there are too many groups, the
  * last group gets the layers, and its sizes become an upper bound for them. */
 void tn__llm_cache_add(tn_llm_cache *cache, const tn_llm_cache_group *more);
@@ -277,6 +291,8 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *options, tn_ll
 /* Returns the bytes of a group of the cache, with `tokens` tokens per sequence in each of its
  * layers. */
 uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type type, uint64_t tokens);
+/* Returns how many entries a group keeps of a sequence. */
+uint64_t tn__llm_cache_kept(const tn_llm_cache_group *group, const tn_llm_options *options);
 
 #ifndef TENURE_MINIMAL
 #include "base/json.h"

@@ -182,7 +182,8 @@ static tn_status config_missing(const config_reading *it) {
                      field <= TN__LLM_LINEAR_KERNEL;
         bool sparse = field == TN__LLM_INNER && (it->to->traits & HAS(NARROW)) != 0 &&
                       (it->to->traits & HAS(GEMMA4)) == 0 && it->to->size[TN__LLM_DENSE_FIRST] == 0;
-        if (later || sparse || (field == TN__LLM_HEADS && config_is_pure(it))) continue;
+        bool blocks = field == TN__LLM_INNER && it->to->family->blocks;
+        if (later || sparse || blocks || (field == TN__LLM_HEADS && config_is_pure(it))) continue;
         if (!needed || it->to->size[field] > 0) continue;
         const char *const *names = tn__llm_fields[field].names;
         if (used + 60 >= sizeof list) break;

@@ -187,6 +187,7 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error) {
     SIZE(it, HIDDEN_3) = 3 * hidden;
     SIZE(it, MEL_3) = 3 * SIZE(it, MEL);
     SIZE(it, HIDDEN_7) = 7 * hidden;
+    SIZE(it, FIRST_NORM) = SIZE(it, SECOND_NORM) = hidden;
     SIZE(it, INDEX_WIDTH) = tn__mul_sat(SIZE(it, INDEX_HEADS), SIZE(it, INDEX_SIZE));
     SIZE(it, INDEX_NORM) = 2 * SIZE(it, INDEX_SIZE);
     count_compressed(it);
@@ -205,6 +206,7 @@ tn_status tn__llm_derive(tn__llm_reading *it, tn_error *error) {
 typedef struct count_span { /* the layers that have the matrices of a tn__llm_place */
     uint64_t first, layers;
     bool scattered;
+    uint32_t block; /* as in tn_llm_weight */
 } count_span;
 
 /* For each place, the kinds of layers that have it. 0 means that the place is not in the layers
@@ -221,18 +223,24 @@ static const uint8_t count_kinds[TN__LLM_PLACES] = {
     [TN__LLM_SPARSE] = TN__LLM_KIND_SPARSE,
 };
 
-static count_span count_span_of(const tn__llm_reading *it, tn__llm_place place) {
+/* Returns the layers that have this place. If layers differ, only those of blocks[block]. */
+static count_span count_span_of(const tn__llm_reading *it, tn__llm_place place, uint32_t block) {
     uint64_t layers = SIZE(it, LAYERS), last = 0;
     count_span span = {0};
     if (place == TN__LLM_ENCODER) return (count_span){.layers = layers};
     if (place == TN__LLM_DECODER) return (count_span){.layers = SIZE(it, DECODERS)};
     if (place == TN__LLM_TOWERS) return (count_span){.layers = it->vision_layers};
     for (uint64_t i = 0; i < layers && count_kinds[place] != 0; i++) {
-        if ((it->kind[i] & count_kinds[place]) == 0) continue;
+        if (it->block_count > 0 && it->block[i] != block) continue;
+        if (place != TN__LLM_LAYER && (it->kind[i] & count_kinds[place]) == 0) continue;
         if (span.layers++ == 0) span.first = i;
         last = i;
     }
     span.scattered = span.layers > 0 && last - span.first + 1 != span.layers;
+    if (it->block_count > 0) {
+        span.scattered = true;
+        span.block = block + 1;
+    }
     return span;
 }
 
@@ -246,8 +254,8 @@ static count_span count_span_ahead(const tn__llm_reading *it, tn__llm_place plac
     return (count_span){.first = SIZE(it, LAYERS), .layers = there ? SIZE(it, FURTHER) : 0};
 }
 
-static void count_row(const tn__llm_reading *it, const tn__llm_row *row, count_span span,
-                      bool extra, tn_llm *llm) {
+static tn_status count_row(const tn__llm_reading *it, const tn__llm_row *row, count_span span,
+                           bool extra, tn_llm *llm, tn_error *error) {
     tn_llm_weight made = {.name = row->name,
                           .role = row->role,
                           .rows = it->size[row->rows],
@@ -256,15 +264,30 @@ static void count_row(const tn__llm_reading *it, const tn__llm_row *row, count_s
                           .layers = span.layers,
                           .each = it->size[row->each],
                           .extra = extra,
-                          .scattered = span.scattered};
+                          .scattered = span.scattered,
+                          .block = span.block};
     bool outside = row->place == TN__LLM_ONCE;
     if (made.rows == 0 || made.columns == 0 || made.each == 0 || (!outside && span.layers == 0))
-        return;
-    tn_assert(llm->weight_count < TN_LLM_WEIGHTS_MAX);
-    if (llm->weight_count < TN_LLM_WEIGHTS_MAX) llm->weights[llm->weight_count++] = made;
+        return TN_OK;
+    if (llm->weight_count == TN_LLM_WEIGHTS_MAX)
+        TN_FAIL(error, TN_E_UNSUPPORTED, "layers of so many sizes that %u matrices differ",
+                TN_LLM_WEIGHTS_MAX);
+    llm->weights[llm->weight_count++] = made;
+    return TN_OK;
 }
 
-static void count_rows(const tn__llm_reading *it, tn_llm *llm) {
+/* Sets the sizes that differ between layers to those of one block. */
+static void count_use_block(tn__llm_reading *it, uint32_t index) {
+    const tn__llm_block *block = &it->blocks[index];
+    SIZE(it, KV_HEADS) = SIZE(it, WINDOW_KV_HEADS) = block->kv_heads;
+    SIZE(it, INNER) = block->inner;
+    count_widths(it);
+    SIZE(it, FIRST_NORM) = block->first * SIZE(it, HIDDEN);
+    SIZE(it, SECOND_NORM) = block->second * SIZE(it, HIDDEN);
+    SIZE(it, REPLACED) = block->replaced * SIZE(it, HIDDEN);
+}
+
+static tn_status count_rows(tn__llm_reading *it, tn_llm *llm, tn_error *error) {
     size_t count;
     const tn__llm_row *rows = tn__llm_rows(it->traits, &count);
     for (uint32_t extra = 0; extra < 2; extra++)
@@ -273,10 +296,15 @@ static void count_rows(const tn__llm_reading *it, tn_llm *llm) {
             bool there = (it->traits & row->with) == row->with && !(it->traits & row->without);
             if (!there || (extra ? row->place == TN__LLM_ONCE : row->place == TN__LLM_AHEAD))
                 continue;
-            count_row(it, row,
-                      extra ? count_span_ahead(it, row->place) : count_span_of(it, row->place),
-                      extra != 0, llm);
+            bool differs = it->block_count > 0 && count_kinds[row->place] != 0;
+            for (uint32_t b = 0; b < (differs ? it->block_count : 1); b++) {
+                if (differs) count_use_block(it, b);
+                const count_span span =
+                    extra ? count_span_ahead(it, row->place) : count_span_of(it, row->place, b);
+                TN_TRY(count_row(it, row, span, extra != 0, llm, error));
+            }
         }
+    return TN_OK;
 }
 
 static tn_status count_parameters(tn_llm *llm, tn_error *error) {
@@ -300,7 +328,7 @@ static tn_status count_parameters(tn_llm *llm, tn_error *error) {
 uint64_t tn_llm_cache_layers(const tn_llm_cache *cache, bool windowed) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < cache->group_count; i++)
-        if ((cache->groups[i].window > 0) == windowed)
+        if ((cache->groups[i].window > 0) == windowed && !cache->groups[i].beside)
             sum = tn__add_sat(sum, cache->groups[i].layers);
     return sum;
 }
@@ -309,7 +337,7 @@ void tn__llm_cache_add(tn_llm_cache *cache, const tn_llm_cache_group *more) {
     for (uint32_t i = 0; i < cache->group_count; i++) {
         tn_llm_cache_group *group = &cache->groups[i];
         bool same = group->window == more->window && group->beside == more->beside &&
-                    group->heads == more->heads;
+                    group->heads == more->heads && group->every == more->every;
         if (!same || group->key != more->key || group->value != more->value) continue;
         group->layers = tn__add_sat(group->layers, more->layers);
         return;
@@ -327,6 +355,7 @@ void tn__llm_cache_add(tn_llm_cache *cache, const tn_llm_cache_group *more) {
     if (more->key > last->key) last->key = more->key;
     if (more->value > last->value) last->value = more->value;
     if (more->heads != last->heads) last->heads = 0;
+    if (more->every < last->every) last->every = more->every;
     last->beside = last->beside || more->beside;
 }
 
@@ -345,6 +374,10 @@ static void count_cache_layers(const tn__llm_reading *it, tn_llm_cache *cache) {
         uint8_t kind = it->kind[i];
         bool fully = (kind & TN__LLM_KIND_FULL) != 0, windowed = (kind & TN__LLM_KIND_WINDOW) != 0;
         bool borrows = (kind & TN__LLM_KIND_BORROWS) != 0;
+        if (it->block_count > 0) {
+            full.heads = it->blocks[it->block[i]].kv_heads;
+            full.key = full.value = tn__mul_sat(full.heads, SIZE(it, HEAD_SIZE));
+        }
         if ((kind & TN__LLM_KIND_STATE) != 0) cache->state_layers++;
         if ((kind & TN__LLM_KIND_STATE) != 0 && (fully || windowed)) cache->state_beside = true;
         if (fully && !borrows) tn__llm_cache_add(cache, &full);
@@ -424,13 +457,13 @@ static void count_sizes(const tn__llm_reading *it, tn_llm *llm) {
     llm->model.positions = HAS(it, WHISPER) ? SIZE(it, TARGET) : SIZE(it, POSITIONS);
 }
 
-tn_status tn__llm_count(const tn__llm_reading *it, tn_llm *llm, tn_error *error) {
+tn_status tn__llm_count(tn__llm_reading *it, tn_llm *llm, tn_error *error) {
     if (HAS(it, EXPERT) && SIZE(it, CHOSEN) > SIZE(it, EXPERTS))
         TN_FAIL(error, TN_E_INVALID, "%llu of %llu experts cannot be chosen",
                 (unsigned long long)SIZE(it, CHOSEN), (unsigned long long)SIZE(it, EXPERTS));
     count_sizes(it, llm);
     count_parts(it, &llm->model);
     count_cache(it, &llm->cache);
-    count_rows(it, llm);
+    TN_TRY(count_rows(it, llm, error));
     return count_parameters(llm, error);
 }

@@ -73,6 +73,8 @@ static uint64_t runtime_cache(const tn_llm *llm, const tn_llm_options *it,
     for (uint32_t i = 0; i < llm->cache.group_count; i++) {
         const tn_llm_cache_group *group = &llm->cache.groups[i];
         uint64_t full = runtime_up(it->sequence, page), kept = full;
+        if (group->every > 1)
+            kept = runtime_up(full / group->every + (full % group->every != 0), page);
         uint64_t window = runtime_up(tn__add_sat(group->window, more), page);
         if (group->window > 0 && !it->keep_all && window < full) kept = window;
         uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, kept);
@@ -232,18 +234,24 @@ uint64_t tn__llm_cache_bytes(const tn_llm_cache_group *group, tn_weight_type typ
     return tn__mul_sat(tn__mul_sat(estimate_token(group, type), tokens), group->layers);
 }
 
+uint64_t tn__llm_cache_kept(const tn_llm_cache_group *group, const tn_llm_options *options) {
+    const uint64_t all = options->sequence;
+    if (group->every > 1) return all / group->every + (all % group->every != 0);
+    bool cut = !options->keep_all && group->window > 0 && group->window < all;
+    return cut ? group->window : all;
+}
+
 static void estimate_cache(const tn_llm *llm, const tn_llm_options *it, tn_llm_estimate *made) {
     const tn_llm_cache *cache = &llm->cache;
     uint64_t cross = cache->cross_tokens > 0 ? cache->cross_tokens : it->sequence;
     for (uint32_t i = 0; i < cache->group_count; i++) {
         const tn_llm_cache_group *group = &cache->groups[i];
-        bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
-        uint64_t kept = cut ? group->window : it->sequence;
+        uint64_t kept = tn__llm_cache_kept(group, it), every = group->every > 1 ? group->every : 1;
         uint64_t *part = group->window > 0 ? &made->cache_window : &made->cache_full;
         uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, kept);
         *part = tn__add_sat(*part, tn__mul_sat(it->batch, bytes));
-        made->cache_token =
-            tn__add_sat(made->cache_token, tn__llm_cache_bytes(group, it->cache_type, 1));
+        uint64_t entry = tn__llm_cache_bytes(group, it->cache_type, 1);
+        made->cache_token = tn__add_sat(made->cache_token, entry / every + (entry % every != 0));
     }
     made->cache_state = tn__mul_sat(it->batch, tn__mul_sat(4, cache->state));
     tn_llm_cache_group crossed = {

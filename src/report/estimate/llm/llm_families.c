@@ -160,6 +160,7 @@ static const tn__llm_family families[] = {
     {.type = "mixtral", .traits = MIXTURE | HAS(WINDOWED), .pattern = 1},
     {.type = "modernbert", .traits = LLAMA_TIED | HAS(ENCODER) | HAS(POOLED) | HAS(HEAD_BIAS)},
     {.type = "nemotron", .traits = HAS(TEXT) | HAS(UNTIED) | HAS(SHIFTED)},
+    {.type = "nemotron-nas", .traits = LLAMA, .blocks = true},
     {.type = "nemotron_h", .traits = HAS(TEXT) | HAS(UNTIED) | HAS(EXPERT) | HAS(NARROW) |
                                      HAS(SHARING) | HAS(CORRECTED) | HAS(ONE_NORM) | HAS(PARTS) | MAMBA_2,
      OTHERWISE({S(STATE_KERNEL), 4}, {S(STATE_SIZE), 128}, {S(STATE_GROUPS), 8}),

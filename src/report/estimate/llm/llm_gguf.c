@@ -50,6 +50,9 @@ typedef struct gguf_arch {
     gguf_list list;
     gguf_state state;
     gguf_index index;
+    bool loops; /* true if layers run num_loops times, each time with a cache of its own */
+    /* true if keys are also kept in compressed form, by the list attention.compress_ratios */
+    bool compresses;
     bool not_further; /* true if layers that predict further tokens have no cache */
     bool encoder;     /* true if the architecture is an encoder, which has no cache */
 } gguf_arch;
@@ -60,6 +63,7 @@ static const gguf_arch gguf_archs[] = {
     {"bert", .encoder = true},
     {"cohere2", .period = 4},
     {"cohere2moe", .period = 4, .first = true, .list = GGUF_LISTED},
+    {"deepseek4", .period = 1, .compresses = true},
     {"deepseek32", .index = GGUF_INDEX, .not_further = true},
     {"exaone-moe", .window = 128, .period = 4},
     {"exaone4", .window = 4096, .period = 4},
@@ -88,6 +92,7 @@ static const gguf_arch gguf_archs[] = {
     {"mimo2", .list = GGUF_ONLY, .not_further = true},
     {"minimax-m3", .index = GGUF_INDEX_VALUES},
     {"modern-bert", .encoder = true},
+    {"nanbeige", .loops = true},
     {"nemotron_h", .state = GGUF_NO_PARTS},
     {"nemotron_h_moe", .state = GGUF_NO_PARTS},
     {"nomic-bert", .encoder = true},
@@ -125,6 +130,7 @@ typedef struct gguf_reading {
     const char *type;
     const gguf_arch *arch; /* the row for the architecture in gguf_archs, or NULL */
     uint64_t cached;       /* number of layers that may have a cache */
+    uint64_t loops;        /* number of caches of each layer */
     uint64_t window, interval, borrowed;
     tn_error *error;
 } gguf_reading;
@@ -348,6 +354,37 @@ static tn_status gguf_add_index(const gguf_reading *it, const gguf_widths *width
     return TN_OK;
 }
 
+/* Adds what a layer of deepseek4 has in addition to its window: compressed keys and index keys, and
+ * the states of the tokens that are being compressed. With a ratio of 4, states overlap. */
+static tn_status gguf_add_compressed(const gguf_reading *it, uint64_t key, uint64_t layer,
+                                     tn_llm_cache *cache) {
+    uint64_t ratio = 0, index = 0, state = 0;
+    if (it->arch == NULL || !it->arch->compresses) return TN_OK;
+    if (!gguf_is_list(it, "attention.compress_ratios"))
+        TN_FAIL(it->error, TN_E_INVALID, "the file has no list %.39s.attention.compress_ratios",
+                it->type);
+    TN_TRY(gguf_at(it, "attention.compress_ratios", layer, 0, &ratio));
+    if (ratio == 0) return TN_OK;
+    if (ratio != 4 && ratio != 128)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED, "keys compressed by %llu: only 4 and 128 are known",
+                (unsigned long long)ratio);
+    const tn_llm_cache_group keys = {.layers = 1, .key = key, .beside = true, .every = ratio};
+    tn__llm_cache_add(cache, &keys);
+    if (ratio == 4) {
+        TN_TRY(gguf_need(it, "attention.indexer.key_length", &index));
+        const tn_llm_cache_group indices = {
+            .layers = 1, .key = index, .beside = true, .every = ratio};
+        tn__llm_cache_add(cache, &indices);
+        state = tn__mul_sat(32, tn__add_sat(key, index));
+    } else {
+        state = tn__mul_sat(256, key);
+    }
+    cache->state = tn__add_sat(cache->state, state);
+    cache->state_layers++;
+    cache->state_beside = true;
+    return TN_OK;
+}
+
 /* Adds the cache of one layer, which may have full attention, a window, a state, or none of
  * them. */
 static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *widths, uint64_t layer,
@@ -371,21 +408,23 @@ static tn_status gguf_add_layer(const gguf_reading *it, const gguf_widths *width
     if (!attends || heads == 0 || borrows) return TN_OK;
     uint64_t key = tn__mul_sat(heads, windowed ? widths->window_key : widths->key);
     uint64_t value = tn__mul_sat(heads, windowed ? widths->window_value : widths->value);
-    if (widths->compressed) value = 0;
-    const tn_llm_cache_group one = {.layers = 1,
+    bool alone = widths->compressed || (it->arch != NULL && it->arch->compresses);
+    if (alone) value = 0;
+    const tn_llm_cache_group one = {.layers = it->loops,
                                     .window = windowed ? it->window : 0,
                                     .key = key,
                                     .value = value,
-                                    .heads = widths->compressed ? 0 : heads};
+                                    .heads = alone ? 0 : heads};
     tn__llm_cache_add(&llm->cache, &one);
     if (key > llm->key_width) llm->key_width = key;
+    TN_TRY(gguf_add_compressed(it, key, layer, &llm->cache));
     return gguf_add_index(it, widths, layer, &llm->cache);
 }
 
 /* Finds how many layers may have a cache. Layers that predict further tokens are not run, but in
  * most architectures they have a cache. */
 static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
-    uint64_t further = 0, loops = 1, decoders = 0;
+    uint64_t further = 0, decoders = 0;
     gguf_find(it, "nextn_predict_layers", &further);
     it->cached = llm->model.layers;
     if (it->arch == NULL && gguf_find(it, "decoder_block_count", &decoders) &&
@@ -407,8 +446,14 @@ static tn_status gguf_layers(gguf_reading *it, const tn_llm *llm) {
     it->interval = 4;
     gguf_find(it, "full_attention_interval", &it->interval);
     if (it->interval == 0) it->interval = 4;
-    if (gguf_find(it, "num_loops", &loops) && loops > 1)
-        TN_FAIL(it->error, TN_E_UNSUPPORTED, "layers that run several times: their cache");
+    if (!gguf_find(it, "num_loops", &it->loops) || it->loops == 0) it->loops = 1;
+    if (it->loops > TN__LLM_LAYERS_MOST)
+        TN_FAIL(it->error, TN_E_INVALID, "layers that run %llu times",
+                (unsigned long long)it->loops);
+    if (it->loops > 1 && (it->arch == NULL || !it->arch->loops))
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "layers that run several times: their cache is not known for architecture %.39s",
+                it->type);
     it->window = gguf_window(it, it->cached);
     return TN_OK;
 }
@@ -435,7 +480,7 @@ static tn_status gguf_cache(gguf_reading *it, tn_llm *llm) {
                  it->type);
         llm->unproved = true;
     }
-    if (llm->cache.state_layers == 0) return TN_OK;
+    if (llm->cache.state_layers == 0 || llm->cache.state > 0) return TN_OK;
     TN_TRY(gguf_state_size(it, llm, &state));
     llm->cache.state = tn__mul_sat(llm->cache.state_layers, state);
     return TN_OK;

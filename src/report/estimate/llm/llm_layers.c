@@ -303,6 +303,92 @@ static tn_status layers_inner(const layers_reading *it) {
     return TN_OK;
 }
 
+/* --- layers of different sizes --- */
+
+/* Returns the inner width of a layer of nemotron-nas: two thirds of a multiple of twice the hidden
+ * size, rounded up to 256, as in its class DeciLMMLP. 0: it has no inner layer, or the file is
+ * wrong. */
+static uint64_t layers_block_inner(const layers_reading *it, const json_t *part) {
+    const json_t *ratio = json_object_get(part, "ffn_mult");
+    const json_t *stated = json_object_get(part, "intermediate_size");
+    if (json_is_integer(stated) && json_integer_value(stated) > 0)
+        return (uint64_t)json_integer_value(stated);
+    double times = json_is_number(ratio) ? json_number_value(ratio) : 0;
+    if (!(times > 0 && times < 1e4)) return 0;
+    uint64_t width = (uint64_t)(2 * times * (double)SIZE(it, HIDDEN) / 3);
+    return width / 256 * 256 + (width % 256 != 0 ? 256 : 0);
+}
+
+/* Reads one part of a layer, "attention" or "ffn": whether it is there, and whether a matrix
+ * replaces it. */
+static tn_status layers_block_part(const layers_reading *it, const json_t *block, const char *name,
+                                   const json_t **part, bool *there, bool *replaced) {
+    static const char *const others[] = {"mamba", "moe", "llama4"};
+    *part = json_object_get(block, name);
+    if (!json_is_object(*part))
+        TN_FAIL(it->error, TN_E_INVALID, "\"block_configs\": a layer without \"%s\"", name);
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *other = json_object_get(*part, others[i]);
+        if (other != NULL && !json_is_null(other) && !json_is_false(other))
+            TN_FAIL(it->error, TN_E_UNSUPPORTED, "\"block_configs\": \"%s\" is not counted",
+                    others[i]);
+    }
+    *there = !json_is_true(json_object_get(*part, "no_op"));
+    *replaced = *there && json_is_true(json_object_get(*part, "replace_with_linear"));
+    return TN_OK;
+}
+
+static tn_status layers_block_read(const layers_reading *it, const json_t *item,
+                                   tn__llm_block *to) {
+    const json_t *attention, *inner;
+    bool attends, linear, wide, narrow;
+    TN_TRY(layers_block_part(it, item, "attention", &attention, &attends, &linear));
+    TN_TRY(layers_block_part(it, item, "ffn", &inner, &wide, &narrow));
+    *to = (tn__llm_block){.first = attends, .second = wide, .replaced = linear + narrow};
+    if (attends && !linear) {
+        const json_t *heads = json_object_get(attention, "n_heads_in_group");
+        json_int_t each = json_is_integer(heads) ? json_integer_value(heads) : 0;
+        if (each < 1 || (uint64_t)each > SIZE(it, HEADS) || SIZE(it, HEADS) % (uint64_t)each != 0)
+            TN_FAIL(it->error, TN_E_INVALID,
+                    "\"n_heads_in_group\" of a layer does not divide %llu heads",
+                    (unsigned long long)SIZE(it, HEADS));
+        to->kv_heads = SIZE(it, HEADS) / (uint64_t)each;
+    }
+    if (wide && !narrow) to->inner = layers_block_inner(it, inner);
+    if (wide && !narrow && (to->inner == 0 || to->inner > TN__LLM_MOST))
+        TN_FAIL(it->error, TN_E_INVALID, "\"ffn_mult\" of a layer is not a number above 0");
+    return TN_OK;
+}
+
+/* Reads "block_configs": an object for each layer, with the sizes of its parts. */
+static tn_status layers_blocks(const layers_reading *it) {
+    tn__llm_reading *to = it->to;
+    const json_t *list;
+    TN_TRY(layers_list(it, "block_configs", &list));
+    if (list != NULL && !to->family->blocks)
+        TN_FAIL(it->error, TN_E_UNSUPPORTED,
+                "\"block_configs\" means layers of different widths, which is not counted");
+    if (list == NULL && to->family->blocks)
+        TN_FAIL(it->error, TN_E_INVALID, "model_type %s needs \"block_configs\"", to->family->type);
+    if (list == NULL) return TN_OK;
+    SIZE(it, KV_HEADS) = SIZE(it, INNER) = 1; /* then the largest of all layers */
+    for (uint64_t i = 0; i < it->count; i++) {
+        tn__llm_block read;
+        uint32_t at = 0;
+        TN_TRY(layers_block_read(it, json_array_get(list, i), &read));
+        while (at < to->block_count && memcmp(&to->blocks[at], &read, sizeof read) != 0) at++;
+        if (at == TN__LLM_BLOCKS)
+            TN_FAIL(it->error, TN_E_UNSUPPORTED, "layers of more than %u different sizes",
+                    TN__LLM_BLOCKS);
+        if (at == to->block_count) to->blocks[to->block_count++] = read;
+        to->block[i] = (uint8_t)at;
+        to->kind[i] = (uint8_t)((read.kv_heads > 0 ? FULL : 0) | (read.inner > 0 ? DENSE : 0));
+        if (read.kv_heads > SIZE(it, KV_HEADS)) SIZE(it, KV_HEADS) = read.kv_heads;
+        if (read.inner > SIZE(it, INNER)) SIZE(it, INNER) = read.inner;
+    }
+    return TN_OK;
+}
+
 /* --- layers that read the cache of another layer, and indexes of keys --- */
 
 static void layers_borrow(const layers_reading *it) {
@@ -344,6 +430,7 @@ tn_status tn__llm_layers(tn__llm_reading *to, const json_t *inner, const json_t 
     TN_TRY(layers_mixers(&it));
     if (!HAS(&it, PARTS) && (!HAS(&it, PURE) || HAS(&it, RWKV))) TN_TRY(layers_inner(&it));
     layers_borrow(&it);
+    TN_TRY(layers_blocks(&it));
     return layers_index(&it);
 }
 #endif

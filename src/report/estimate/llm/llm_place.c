@@ -23,6 +23,7 @@
 typedef struct place_loose {
     /* number of layers that have the matrices; bytes in each of these layers */
     uint64_t layers, bytes;
+    uint32_t block; /* as in tn_llm_weight */
     bool experts;
 } place_loose;
 
@@ -83,7 +84,8 @@ static tn_status place_count(const tn_llm *llm, const tn_llm_options *it, place_
         if (end > to->stored.layers) to->stored.layers = end;
         if (weight->scattered) {
             uint64_t each = tn__llm_weight_in(llm, i, it->scheme, weight->first);
-            to->loose[to->loose_count++] = (place_loose){weight->layers, each, experts};
+            to->loose[to->loose_count++] =
+                (place_loose){weight->layers, each, weight->block, experts};
             continue;
         }
         for (uint64_t layer = weight->first; layer < end; layer++) {
@@ -127,6 +129,28 @@ static uint64_t place_layer(const place_weights *weights, uint64_t layer, uint64
     return tn__add_sat(stored->layer[layer] - bytes, place_some(weights, bytes, weights->cached));
 }
 
+/* Returns the bytes of the `count` largest layers, where each layer belongs to one block. */
+static uint64_t place_blocks(const place_weights *weights, uint64_t count) {
+    uint64_t bytes[TN__LLM_BLOCKS + 1] = {0}, layers[TN__LLM_BLOCKS + 1] = {0}, sum = 0;
+    for (uint32_t i = 0; i < weights->loose_count; i++) {
+        const place_loose *loose = &weights->loose[i];
+        if (loose->block == 0 || loose->block > TN__LLM_BLOCKS) continue;
+        bytes[loose->block] = tn__add_sat(bytes[loose->block], loose->bytes);
+        layers[loose->block] = loose->layers;
+    }
+    while (count > 0) {
+        uint32_t most = 0;
+        for (uint32_t b = 1; b <= TN__LLM_BLOCKS; b++)
+            if (layers[b] > 0 && (most == 0 || bytes[b] > bytes[most])) most = b;
+        if (most == 0) break;
+        uint64_t taken = count < layers[most] ? count : layers[most];
+        sum = tn__add_sat(sum, tn__mul_sat(taken, bytes[most]));
+        count -= taken;
+        layers[most] = 0;
+    }
+    return sum;
+}
+
 /* Returns an upper bound of the bytes of `run` consecutive layers that begin with layer `from` or
  * later. */
 static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t run,
@@ -138,9 +162,11 @@ static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t 
         if (i - from >= run) sum -= place_layer(weights, i - run, experts);
         most = sum > most ? sum : most;
     }
+    most = tn__add_sat(most, place_blocks(weights, run));
     for (uint32_t i = 0; i < weights->loose_count; i++) {
         const place_loose *loose = &weights->loose[i];
         uint64_t count = run < loose->layers ? run : loose->layers;
+        if (loose->block > 0) continue;
         bool away = loose->experts && experts >= layers;
         uint64_t each = away ? place_some(weights, loose->bytes, weights->cached) : loose->bytes;
         most = tn__add_sat(most, tn__mul_sat(count, each));
@@ -152,8 +178,10 @@ static uint64_t place_run(const place_weights *weights, uint64_t from, uint64_t 
 static uint64_t place_first(const place_weights *weights, uint64_t count) {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < count; i++) sum = tn__add_sat(sum, place_layer(weights, i, 0));
+    sum = tn__add_sat(sum, place_blocks(weights, count));
     for (uint32_t i = 0; i < weights->loose_count; i++) {
         const place_loose *loose = &weights->loose[i];
+        if (loose->block > 0) continue;
         uint64_t held = count < loose->layers ? count : loose->layers;
         sum = tn__add_sat(sum, tn__mul_sat(held, loose->bytes));
     }
@@ -245,8 +273,7 @@ static uint64_t place_cache(const tn_llm *llm, const tn_llm_options *it,
     uint64_t sum = place_largest(&cross, count), left = count;
     for (uint32_t i = 0; i < cache->group_count; i++) {
         const tn_llm_cache_group *group = &cache->groups[i];
-        bool cut = !it->keep_all && group->window > 0 && group->window < it->sequence;
-        uint64_t tokens = tn__mul_sat(it->batch, cut ? group->window : it->sequence);
+        uint64_t tokens = tn__mul_sat(it->batch, tn__llm_cache_kept(group, it));
         uint64_t bytes = tn__llm_cache_bytes(group, it->cache_type, tokens);
         const place_part part = {group->layers, place_share(bytes, group->heads, devices)};
         if (group->beside)
@@ -292,7 +319,7 @@ static void place_runtime(const tn_llm_estimate *whole, uint64_t cache, tn_llm_e
     uint64_t rounded =
         whole->cache_allocated > whole->cache ? whole->cache_allocated - whole->cache : 0;
     double share = whole->cache > 0 ? (double)cache / (double)whole->cache : 0;
-    uint64_t here = (uint64_t)((double)rounded * share) + (rounded > 0);
+    uint64_t here = (uint64_t)((double)rounded * share) + (rounded > 0 && cache > 0);
     made->runtime = whole->runtime - rounded + (here < rounded ? here : rounded);
     made->cache_allocated = tn__add_sat(cache, here < rounded ? here : rounded);
 }
@@ -316,7 +343,9 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     const uint64_t here = layers - host;
     const uint64_t run = it->by_tensor ? here : place_up(here, placed.devices);
     uint64_t most = run > 0 ? place_run(&weights, host, run, experts) : 0;
-    if (here > 0) most = tn__add_sat(most, weights.stored.outside);
+    /* like llama.cpp, which counts the output matrix as one layer more than the last */
+    const bool is_empty = it->host_layers > layers;
+    if (!is_empty) most = tn__add_sat(most, weights.stored.outside);
     made->cache = place_cache(llm, it, &whole, run, it->by_tensor ? placed.devices : 1);
     if (it->by_tensor) {
         uint64_t vectors = weights.stored.vectors < most ? weights.stored.vectors : most;
@@ -328,7 +357,7 @@ tn_status tn__llm_divide(const tn_llm *llm, const tn_llm_options *it, tn_llm_est
     made->weights = most < whole.weights ? most : whole.weights;
     uint64_t away = tn__add_sat(place_first(&weights, host),
                                 place_experts(&weights, host, experts > host ? experts : host));
-    if (here == 0) away = whole.weights;
+    if (is_empty) away = whole.weights;
     made->host_weights = away < whole.weights ? away : whole.weights;
     made->host_cache = host > 0 ? place_cache(llm, it, &whole, host, 1) : 0;
     if (experts > host) place_tell_experts(&weights, llm, host, experts, made);

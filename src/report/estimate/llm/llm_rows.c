@@ -123,6 +123,8 @@ static const tn__llm_row rows_text[] = {
     MATRIX("gate_proj", INNER, WIDER, WIDE_INNER, HIDDEN, HAS(GATED), 0),
     MATRIX("up_proj", INNER, WIDER, WIDE_INNER, HIDDEN, 0, 0),
     MATRIX("down_proj", INNER, WIDER, HIDDEN, WIDE_INNER, 0, 0),
+    /* one matrix in the place of attention or of the inner layer */
+    MATRIX("linear", INNER, LAYER, REPLACED, HIDDEN, 0, 0),
     /* experts */
     MATRIX("router", ROUTER, SPARSE, EXPERTS, HIDDEN, HAS(EXPERT), 0),
     VECTOR("router_bias", SPARSE, EXPERTS, HAS(ROUTER_BIAS), 0),
@@ -149,8 +151,8 @@ static const tn__llm_row rows_text[] = {
     VECTOR("layers_norm", ONCE, INPUT_SIZE, 0, 0),
     MATRIX("altup_proj", INNER, ONCE, ALTUP_ROWS, HIDDEN, HAS(GEMMA3N), 0),
     /* normalisations */
-    NORM_OF("input_norm", LAYER, HIDDEN, 0, 0),
-    NORM_OF("post_attention_norm", LAYER, HIDDEN, 0, HAS(ONE_NORM)),
+    NORM_OF("input_norm", LAYER, FIRST_NORM, 0, 0),
+    NORM_OF("post_attention_norm", LAYER, SECOND_NORM, 0, HAS(ONE_NORM)),
     NORM_OF("pre_inner_norm", LAYER, HIDDEN, HAS(FOUR_NORMS), 0),
     NORM_OF("post_inner_norm", LAYER, HIDDEN, HAS(FOUR_NORMS), 0),
     /* matrices after the last layer */
