@@ -9,6 +9,7 @@
 #endif
 
 #include <tenure/estimate.h>
+#include <tenure/fit.h>
 #include <tenure/graph.h>
 #include <tenure/occupancy.h>
 #include <tenure/program.h>
@@ -376,7 +377,8 @@ TN_API TN_CHECKED tn_status tn_program_average(const tn_program *program, uint32
  * on a stream of their own, dropped after the last reader, and gathered again for the next one.
  * Memory limits how early: the gathered parameters take at most the bytes that one instruction
  * reads plus `ahead_bytes`. A parameter that is read again before that many bytes of other
- * parameters is kept. The programs of the ranks differ only in their shards. */
+ * parameters is kept. Rules (fit.h) about the operators ShardWhole can say otherwise: KEEP gathers
+ * once, in addition to these bytes; RECOMPUTE gathers again for the backward pass. The programs of the ranks differ only in their shards. */
 typedef struct tn_program_shard_options {
     size_t struct_size;
     tn_shard shard;
@@ -386,6 +388,9 @@ typedef struct tn_program_shard_options {
     uint32_t gather_group;
     /* bytes of parameters to gather ahead; 0: the bytes of the largest gathered shard */
     uint64_t ahead_bytes;
+    /* The rules that the compiled model obeys (tn_setup_options.rules), read only during the call;
+     * NULL: none */
+    const tn_rules *rules;
 } tn_program_shard_options;
 #define TN_PROGRAM_SHARD_OPTIONS_INIT                                                              \
     TN_INIT(tn_program_shard_options, TN_SET(struct_size, sizeof(tn_program_shard_options)))
@@ -399,13 +404,19 @@ TN_API TN_CHECKED tn_status tn_program_shard(const tn_program *program,
 
 /* Tensor parallelism. After each operator with partial results (a graph of
  * tn_train_options.tensor_ranks), the members of the group combine the results, on the stream of
- * that operator. The programs of the ranks differ only in their shards.
+ * that operator. The programs of the ranks differ only in their shards. The result of a RankGather
+ * is dropped when other communication follows its last reader, and gathered again for later
+ * readers.
  *
- * program  not changed; must outlive the graph of the new program
+ * program  not changed; must outlive the graph of the new program. An operator that a rule
+ *          recomputes is followed by its communication each time
+ * rules    rules (fit.h), the same on all ranks: KEEP of a RankGather keeps its result instead; NULL:
+ *          none
  * joined   out
  * Errors: E_UNSUPPORTED (tensors that are kept encoded), those of tn_program_from. */
 TN_API TN_CHECKED tn_status tn_program_join(const tn_program *program, uint32_t group,
-                                            tn_program **joined, tn_error *error);
+                                            const tn_rules *rules, tn_program **joined,
+                                            tn_error *error);
 
 /* Pipeline parallelism: makes the program of one stage from a step that has all micro-batches in
  * one graph (tn_train_options.pipeline_parts). Chunk p of the model belongs to stage p modulo the
@@ -430,6 +441,8 @@ typedef struct tn_program_pipeline_options {
      * True: each rank sends the whole tensor. This multiplies the bytes between stages by the
      * number of ranks and saves communication within the stages. */
     bool whole_sends;
+    /* for the ranks of a stage, as in tn_program_join; NULL: none */
+    const tn_rules *rules;
 } tn_program_pipeline_options;
 #define TN_PROGRAM_PIPELINE_OPTIONS_INIT                                                           \
     TN_INIT(tn_program_pipeline_options, TN_SET(struct_size, sizeof(tn_program_pipeline_options)))

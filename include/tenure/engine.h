@@ -433,8 +433,10 @@ typedef struct tn_engine_usage {
      * experts that an operator used, each counted once per run of the operator; row_hits: those
      * that were in the cache or already being read. row_reads, row_bytes: experts read from a
      * file, and their bytes. row_guesses: experts that were guessed for the next operator;
-     * row_right: those that it used. row_wait_seconds: seconds that operators waited for reads. */
-    uint64_t row_uses, row_hits, row_reads, row_bytes, row_guesses, row_right;
+     * row_right: those that it used; row_withheld: those that were not in the cache and were not
+     * read, because most of the recent guesses were wrong. row_wait_seconds: seconds that operators
+     * waited for reads. */
+    uint64_t row_uses, row_hits, row_reads, row_bytes, row_guesses, row_right, row_withheld;
     double row_wait_seconds;
 } tn_engine_usage;
 /* Measures the memory of an engine, and the statistics of its last run. */

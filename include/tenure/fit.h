@@ -41,7 +41,10 @@ struct tn_setup_options;
  *
  * The early readers of a tensor are separated from the late ones. In a training step, late readers
  * belong to the backward pass. Otherwise the longest time without a reader separates them; time is
- * counted in operators. A tensor without late readers is left alone.
+ * counted in operators. A tensor without late readers is left alone, except that RECOMPUTE makes it
+ * again, instead of keeping it, if another recomputation reads it. With several ranks, RECOMPUTE of
+ * an operator whose results the ranks combine repeats this communication, at the same place on all
+ * ranks (dist.h).
  */
 
 typedef enum tn_rule_kind {

@@ -246,6 +246,7 @@ void tn_engine_measure(const tn_engine *engine, tn_engine_usage *usage) {
                                .row_reads = engine->row_cache.reads,
                                .row_bytes = engine->row_cache.read_bytes,
                                .row_guesses = engine->row_cache.guesses,
+                               .row_withheld = engine->row_cache.withheld,
                                .row_right = engine->row_cache.right,
                                .row_wait_seconds = engine->row_cache.waited_s};
     const tn__on_demand *passive = engine->places.on_demand;

@@ -13,7 +13,11 @@
  *
  * Which rows are in the cache follows from the order of visits alone, not from times, so the counts
  * are the same in every run. A guess that is wrong costs its read: the next visit waits for it,
- * because its slots cannot be reused before.
+ * because its slots cannot be reused before. So guesses are judged: each row that was guessed for an
+ * operator, and was not in the cache, adds 1 to the operator's score if the operator used it, and
+ * subtracts 1 if not. With a score below 0 such rows are not read, only judged. The score stays
+ * within -ROWS_SCORE and ROWS_SCORE, so a few visits change the decision. As long as no guess for an
+ * operator has been judged, the common score of all operators decides.
  *
  * If the read of a part fails, the calling thread reads it once more, for the error's path and
  * byte.
@@ -28,6 +32,8 @@
 
 /* number of reads that may be in progress at the same time */
 #define ROWS_DEPTH 64u
+/* limit of the score of guesses, in rows */
+#define ROWS_SCORE 16
 
 /* --- the memory of a cache --- */
 
@@ -72,7 +78,7 @@ uint64_t tn__row_cache_bytes(uint32_t slots, uint64_t row_bytes, uint32_t most) 
 
 /* --- reading a row --- */
 
-static const tn__row_source *rows_source(const tn__row_cache *cache, uint32_t row) {
+static tn__row_source *rows_source(const tn__row_cache *cache, uint32_t row) {
     uint32_t low = 0, high = cache->source_count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -218,12 +224,31 @@ static void rows_end_guess(tn__row_cache *cache) {
     rows_let(cache, TN__ROW_BATCH_GUESS);
 }
 
-/* Counts the rows of the guess that a list has. */
-static uint32_t rows_guessed(const tn__row_cache *cache, const uint32_t *rows, uint32_t count) {
+/* Counts those of the first `guesses` rows of the guess that a list has. */
+static uint32_t rows_guessed(const tn__row_cache *cache, uint32_t guesses, const uint32_t *rows,
+                             uint32_t count) {
     uint32_t right = 0;
-    for (uint32_t g = 0; g < cache->guess_count; g++)
+    for (uint32_t g = 0; g < guesses; g++)
         for (uint32_t i = 0; i < count; i++) right += rows[i] == cache->guess[g];
     return right;
+}
+
+static void rows_add_score(int32_t *score, int64_t change) {
+    const int64_t sum = *score + change;
+    *score = (int32_t)(sum > ROWS_SCORE ? ROWS_SCORE : sum < -ROWS_SCORE ? -ROWS_SCORE : sum);
+}
+
+/* Judges the guess by the rows that the operator uses. */
+static void rows_judge(tn__row_cache *cache, const uint32_t *rows, uint32_t count) {
+    if (cache->guess_count == 0) return;
+    cache->right += rows_guessed(cache, cache->guess_count, rows, count);
+    if (cache->guess_absent == 0) return;
+    tn__row_source *source = rows_source(cache, cache->guess[0]);
+    const int64_t right = rows_guessed(cache, cache->guess_absent, rows, count);
+    const int64_t change = 2 * right - (int64_t)cache->guess_absent;
+    rows_add_score(&source->score, change);
+    rows_add_score(&cache->score, change);
+    source->judged = true;
 }
 
 /* Locks the first rows of a visit, which may be rows of the guess, and ends the guess. */
@@ -231,7 +256,7 @@ static tn_status rows_hold_first(tn__row_cache *cache, const uint32_t *rows, uin
                                  tn_error *error) {
     if (cache->held[TN__ROW_BATCH_GUESS]) {
         uint32_t locked = cache->holds[TN__ROW_BATCH_GUESS].distinct_count;
-        uint32_t both = rows_guessed(cache, rows, count);
+        uint32_t both = rows_guessed(cache, cache->guess_count, rows, count);
         if (locked - both + count > cache->r.slot_count) rows_end_guess(cache);
     }
     TN_TRY(rows_hold(cache, 0, rows, count, error));
@@ -239,13 +264,26 @@ static tn_status rows_hold_first(tn__row_cache *cache, const uint32_t *rows, uin
     return TN_OK;
 }
 
+/* Takes the rows that `next` will probably use as the guess, first those that are not in the cache.
+ * Reads these, if guesses for this operator have been right often enough. */
 static tn_status rows_begin_guess(tn__row_cache *cache, const uint32_t *rows, uint32_t count,
                                   uint32_t room, tn_error *error) {
     cache->guess_count = count < room ? count : room;
+    cache->guess_absent = 0;
     cache->guesses += cache->guess_count;
     if (cache->guess_count == 0) return TN_OK;
-    memcpy(cache->guess, rows, cache->guess_count * sizeof *rows);
-    return rows_hold(cache, TN__ROW_BATCH_GUESS, rows, cache->guess_count, error);
+    for (uint32_t round = 0, at = 0; round < 2; round++)
+        for (uint32_t i = 0; i < cache->guess_count; i++) {
+            const bool is_here = tn__residents_has(&cache->r, rows[i]);
+            if (is_here != (round == 1)) continue;
+            cache->guess[at++] = rows[i];
+            cache->guess_absent += !is_here;
+        }
+    const tn__row_source *source = rows_source(cache, rows[0]);
+    const bool reads = (source->judged ? source->score : cache->score) >= 0;
+    if (!reads) cache->withheld += cache->guess_absent;
+    return reads ? rows_hold(cache, TN__ROW_BATCH_GUESS, cache->guess, cache->guess_count, error)
+                 : TN_OK;
 }
 
 /* --- a visit --- */
@@ -311,7 +349,7 @@ static tn_status rows_visit_call(void *self, const uint32_t *rows, uint32_t coun
     const rows_visit visit = {rows, count, count <= slots ? count : half, use, context, error};
     if (count == 0) return TN_OK;
     cache->uses += count;
-    cache->right += rows_guessed(cache, rows, count);
+    rows_judge(cache, rows, count);
     tn_status status = visit_all(cache, &visit, next, next_count);
     if (status == TN_OK) return TN_OK;
     while (tn__row_io_is_busy(&cache->io)) rows_finish(cache);
@@ -433,6 +471,6 @@ void tn__row_cache_close(tn__row_cache *cache) {
 
 void tn__row_cache_start(tn__row_cache *cache) {
     cache->uses = cache->hits = cache->reads = cache->read_bytes = 0;
-    cache->guesses = cache->right = 0;
+    cache->guesses = cache->right = cache->withheld = 0;
     cache->waited_s = 0;
 }

@@ -21,6 +21,8 @@ typedef struct tn__row_source {
         uint64_t offset;
         const char *name; /* of the tensor, for messages */
     } parts[TN__EXPERTS_CACHE];
+    int32_t score; /* as tn__row_cache.score, of guesses for this operator */
+    bool judged;   /* such a guess has been judged */
 } tn__row_source;
 
 enum { /* the batches of rows that may be locked at the same time: two that kernels use, so that one
@@ -41,15 +43,17 @@ typedef struct tn__row_cache {
     double *due;
     tn__hold holds[TN__ROW_BATCHES];
     bool held[TN__ROW_BATCHES];
-    uint32_t *guess; /* [most] the rows of the open guess */
-    uint32_t guess_count, most;
+    /* [most] the rows of the newest guess; the first `guess_absent` were not in the cache */
+    uint32_t *guess;
+    uint32_t guess_count, guess_absent, most;
+    int32_t score;      /* how often guesses were right lately (row_cache.c) */
     double bytes_per_s; /* limit of the reading rate; 0: none */
     double free_at;     /* with a limit: time at which the last read so far is over */
     bool keeps_pages;   /* bytes that were read stay in the page cache */
     bool is_open;
     tn_kernel_rows access; /* the functions for kernels */
     /* statistics of the current or last run */
-    uint64_t uses, hits, reads, read_bytes, guesses, right;
+    uint64_t uses, hits, reads, read_bytes, guesses, right, withheld;
     double waited_s;
 } tn__row_cache;
 

@@ -237,7 +237,14 @@ enum {
 
     /* `fold` and the kernels may differ in the last bits of a floating-point result (Exp): the
      * value serves the shapes of later operators, and the data is computed by the kernel */
-    TN_RULE_ROUGH = 1u << 23
+    TN_RULE_ROUGH = 1u << 23,
+    /* output 0 has all parameters of which each rank keeps a part (folder dist) */
+    TN_RULE_SHARD_WHOLE = 1u << 24,
+
+    /* Groups of the flags above: operators of which the ranks combine the results, and operators
+     * whose results are gathered from the ranks */
+    TN_RULE_RANKS_COMBINE = TN_RULE_RANKS_SUM | TN_RULE_RANKS_MAX | TN_RULE_RANKS_PART,
+    TN_RULE_GATHERED = TN_RULE_RANKS_WHOLE | TN_RULE_SHARD_WHOLE
 };
 
 /* A family of operators: one file ops/<folder>/<name>.c that defines

@@ -61,6 +61,49 @@ done
 for budget in "" "--budget 100MB"; do
     expect 2 "the rule keep 'decoder.' matches no operator" $train --keep 'decoder*' $budget
 done
+# ranks that combine or gather results do it again, or keep what came together, as the rules say: other bytes are sent, for the
+# same bits, in the planned memory
+ranks() { # DIVISION OPTIONS...: in `said` the bytes that are sent, in `bits` a hash of the checkpoint
+    local division=$1
+    shift
+    rm -f rank.ck*
+    expect 0 '' $tenure train deep.onnx --data text:book.txt --batch 8 --weights random:1 --steps 2 --plain --ranks-as-threads --poison \
+        --checkpoint rank.ck --json --parallel $division "$@"
+    said=$(python3 -c "
+import json
+run = json.load(open('out'))
+assert run['measured_peak'] == run['planned_peak'], run
+print(sum(rank['step_bytes'] for rank in run['ranks']))") || failed=1
+    bits=$(cat rank.ck* | sha256sum)
+}
+other() { # less|more OPTIONS...: than without them in the same division
+    local sign=$1 before=$said same=$bits
+    shift
+    ranks "$division" "$@"
+    [ "$bits" = "$same" ] || { echo "FAILED: $division $* changes the bits"; failed=1; }
+    [ "$([ "$said" -gt "$before" ] && echo more; [ "$said" -lt "$before" ] && echo less)" = "$sign" ] ||
+        { echo "FAILED: $division $*: $said bytes sent, $before without"; failed=1; }
+    said=$before
+}
+division="tensor=2"
+ranks "$division"
+other more --segments 3 --recompute 'type:RankSum'
+other more --segments 3 --recompute 'type:RankSum' --budget 735KiB
+division="tensor=2,pipeline=2 --micro-batches 2 --sequence-parallel"
+ranks "$division"
+other more --segments 2 --recompute 'type:RankScatter'
+other less --keep 'type:RankGather'
+division="data=2 --shard parameters --bucket 8KB"
+ranks "$division"
+other less --keep 'type:ShardWhole'
+division="$division --gather-ahead 100MB"
+ranks "$division"
+other more --recompute 'type:ShardWhole'
+train="$tenure train deep.onnx --data text:book.txt --batch 8 --weights random:1 --steps 1 --plain --ranks-as-threads --parallel"
+expect 2 "keep 'type:RankSum' and recompute 'type:Rank\*' contradict" $train tensor=2 --keep 'type:RankSum' --recompute 'type:Rank*'
+expect 2 "recompute 'type:RankGather' matches no operator" $train tensor=2 --recompute 'type:RankGather'
+expect 2 "keep 'type:ShardWhole' matches no operator" $train data=2 --keep 'type:ShardWhole'
+
 # counting zeros runs the first batch before the trainer knows how many classes there are
 expect 0 'fitted' $tenure train deep.onnx --data text:book.txt --batch 8 --weights random:1 --steps 1 --plain --budget 1700KB --codecs csr
 

@@ -37,6 +37,8 @@ typedef struct trained {
 typedef struct task {
     uint32_t which, data, tensor;
     bool sequence; /* parallel */
+    const tn_rules *rules;
+    uint64_t said[RANKS_MOST]; /* bytes in the last step */
     trained got[RANKS_MOST];
     uint64_t peaks[RANKS_MOST];
 } task;
@@ -153,7 +155,7 @@ static tn_status divide(void *self, const tn_program *program, tn_program **divi
                         tn_error *error) {
     const task *it = self;
     tn_program *joined;
-    TN_TRY(tn_program_join(program, 2, &joined, error));
+    TN_TRY(tn_program_join(program, 2, it->rules, &joined, error));
     if (it->data == 1) {
         *divided = joined;
         return TN_OK;
@@ -183,6 +185,7 @@ static tn_status rank(void *self, tn_world *world, tn_error *error) {
     run.train.tensor_rank = mine % it->tensor;
     run.train.sequence_parallel = it->sequence;
     run.session.divide = &by;
+    run.session.rules = it->rules;
     run.session.exchange = tn_world_exchange(world);
     run.options.exchange = tn_world_exchange(world);
     run.options.group = 1;
@@ -193,6 +196,7 @@ static tn_status rank(void *self, tn_world *world, tn_error *error) {
         tn_engine_usage usage;
         tn_engine_measure(tn_trainer_engine(run.trainer), &usage);
         it->peaks[mine] = usage.measured_peak;
+        it->said[mine] = usage.talk_bytes;
     }
     kit_end(&run);
     return status;
@@ -292,6 +296,126 @@ static void what_lies_between_is_cut_as_well(void **state) {
     (void)compare_with(DROPS, 1, 4, true);
 }
 
+/* --- rules about what ranks say --- */
+
+/* Trains a transformer on two ranks with rules. */
+static void run_ruled(task *it, bool sequence, const tn_rules *rules) {
+    *it =
+        (task){.which = TRANSFORMER, .data = 1, .tensor = 2, .sequence = sequence, .rules = rules};
+    run_ranks(it);
+}
+
+static void assert_same_bits(const task *a, const task *b) {
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t i = 0; i < a->got[r].parameters; i++)
+            assert_memory_equal(a->got[r].values[i], b->got[r].values[i],
+                                a->got[r].counts[i] * sizeof(float));
+}
+
+/* Results that ranks combine are made again, and said again, only if a rule names them; then in
+ * less memory. Gathered ones are kept if a rule says so: less is said, in more memory. */
+static void rules_say_what_ranks_say_again(void **state) {
+    static const tn_rule list[] = {{"type:RankS*", TN_RULE_RECOMPUTE, 0},
+                                   {"type:RankGather", TN_RULE_KEEP, 0},
+                                   {"type:RankGather", TN_RULE_RECOMPUTE, 0}};
+    (void)state;
+    for (int sequence = 0; sequence < 2; sequence++) {
+        tn_rules rules = TN_RULES_INIT;
+        task plain, segments, sums, kept, gathered;
+        run_ruled(&plain, sequence, NULL);
+        rules.segments = 3;
+        run_ruled(&segments, sequence, &rules);
+        rules.list = list;
+        rules.count = 1;
+        run_ruled(&sums, sequence, &rules);
+        assert_same_bits(&plain, &segments);
+        assert_same_bits(&plain, &sums);
+        assert_true(segments.peaks[0] < plain.peaks[0]);
+        if (!sequence) assert_int_equal(segments.said[0], plain.said[0]);
+        for (uint32_t r = 0; r < 2; r++) {
+            assert_true(sums.said[r] > segments.said[r]);
+            assert_true(sums.peaks[r] < segments.peaks[r]);
+        }
+        printf("peak %llu, in segments %llu, with sums %llu; said %llu, %llu, %llu\n",
+               (unsigned long long)plain.peaks[0], (unsigned long long)segments.peaks[0],
+               (unsigned long long)sums.peaks[0], (unsigned long long)plain.said[0],
+               (unsigned long long)segments.said[0], (unsigned long long)sums.said[0]);
+        free_ranks(&segments);
+        free_ranks(&sums);
+        rules.segments = 0;
+        rules.list = &list[1];
+        if (sequence) {
+            run_ruled(&kept, sequence, &rules);
+            assert_same_bits(&plain, &kept);
+            assert_true(kept.said[0] < plain.said[0] && kept.peaks[0] > plain.peaks[0]);
+            rules.list = &list[2]; /* as without a rule */
+            run_ruled(&gathered, sequence, &rules);
+            assert_same_bits(&plain, &gathered);
+            assert_int_equal(gathered.said[0], plain.said[0]);
+            assert_int_equal(gathered.peaks[0], plain.peaks[0]);
+            free_ranks(&kept);
+            free_ranks(&gathered);
+        }
+        free_ranks(&plain);
+    }
+}
+
+/* A rank that makes a sum again and does not say it again is found. */
+static void a_sum_without_its_message_is_found(void **state) {
+    static const tn_rule again = {"type:RankSum", TN_RULE_RECOMPUTE, 0};
+    tn_rules rules = TN_RULES_INIT;
+    tn_recompute_options options = TN_RECOMPUTE_OPTIONS_INIT;
+    tn_recompute_report report;
+    tn_graph *model;
+    tn_training step;
+    tn_program *plain, *ruled, *joined, *wrong;
+    uint32_t removed = 0, refused = 0;
+    kit_run run;
+    (void)state;
+    make(&run, TRANSFORMER, BATCH);
+    run.train.tensor_ranks = 2;
+    kit_must(&run, tn_train_model(run.n->graph, &run.train, &model, &run.error));
+    kit_must(&run, tn_train(model, &run.train, &step, &run.error));
+    kit_must(&run, tn_program_create(step.graph, NULL, &plain, &run.error));
+    rules.list = &again;
+    rules.count = 1;
+    rules.segments = 3;
+    options.rules = &rules;
+    kit_must(&run, tn_program_recompute(plain, &options, &ruled, &report, &run.error));
+    kit_must(&run, tn_program_join(ruled, 2, &rules, &joined, &run.error));
+    kit_must(&run, tn_program_verify(joined, &run.error));
+    const uint32_t count = tn_program_count(joined);
+    tn_instruction *list = malloc(count * sizeof *list);
+    bool *said = calloc(tn_graph_tensor_count(step.graph), sizeof *said);
+    for (uint32_t s = 0; s < count; s++) {
+        const tn_instruction *it = &tn_program_instructions(joined)[s];
+        if (it->opcode != TN_REDUCE) continue;
+        if (!said[it->tensor]) { /* the first time */
+            said[it->tensor] = true;
+            continue;
+        }
+        removed++;
+        memcpy(list, tn_program_instructions(joined), s * sizeof *list);
+        memcpy(list + s, tn_program_instructions(joined) + s + 1, (count - s - 1) * sizeof *list);
+        if (tn_program_from(step.graph, list, count - 1, NULL, 0, &wrong, &run.error) == TN_OK) {
+            tn_program_destroy(wrong);
+            continue;
+        }
+        assert_non_null(strstr(run.error.message, "REDUCE it again"));
+        refused++;
+    }
+    assert_true(removed > 0);
+    assert_int_equal(refused, removed);
+    free(said);
+    free(list);
+    tn_program_destroy(joined);
+    tn_program_destroy(ruled);
+    tn_program_destroy(plain);
+    tn_training_release(&step);
+    tn_graph_destroy(model);
+    kit_end(&run);
+}
+
 /* --- between steps --- */
 
 /* There are samples for one step. */
@@ -366,6 +490,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(models_that_are_cut_train_as_whole_ones),
                                        cmocka_unit_test(so_they_do_on_parts_of_a_batch),
                                        cmocka_unit_test(what_lies_between_is_cut_as_well),
+                                       cmocka_unit_test(rules_say_what_ranks_say_again),
+                                       cmocka_unit_test(a_sum_without_its_message_is_found),
                                        cmocka_unit_test(what_was_gathered_is_of_now)};
     cmocka_set_test_filter(FILTER);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -358,7 +358,8 @@ class tn_engine_usage(Structure):
                 ("spill_count", c_uint64), ("spill_bytes", c_uint64), ("talk_count", c_uint64), ("talk_bytes", c_uint64),
                 ("talk_seconds", c_double), ("fetch_bytes", c_uint64), ("fetch_seconds", c_double), ("forms_bytes", c_uint64),
                 ("row_uses", c_uint64), ("row_hits", c_uint64), ("row_reads", c_uint64), ("row_bytes", c_uint64),
-                ("row_guesses", c_uint64), ("row_right", c_uint64), ("row_wait_seconds", c_double)]
+                ("row_guesses", c_uint64), ("row_right", c_uint64), ("row_withheld", c_uint64),
+                ("row_wait_seconds", c_double)]
 
 
 class tn_block(Structure):

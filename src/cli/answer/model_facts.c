@@ -259,7 +259,11 @@ static const cli_facts experts_facts = {
         CLI_FACT(SECONDS, "waited_s", NULL, "time that operators waited for these reads"),
         CLI_FACT(COUNT, "guesses", "guesses",
                  "experts that were guessed for the next mixture in the last run"),
-        CLI_FACT(COUNT, "right", NULL, "those that this mixture used"), CLI_FACTS_END}};
+        CLI_FACT(COUNT, "right", NULL, "those that this mixture used"),
+        CLI_FACT(COUNT, "withheld", NULL,
+                 "guessed experts that were not in the cache and not read, because most of the "
+                 "recent guesses were wrong"),
+        CLI_FACTS_END}};
 #define EXPERTS_SUMMARY "with experts that stay in their file: their cache"
 const cli_facts cli_experts_planned_facts = {
     .rows = (const cli_fact[]){
@@ -286,7 +290,11 @@ static void experts_add_run(cli_answer *answer, const tn_engine_usage *usage) {
     cli_add(answer, "guesses", usage->row_guesses);
     cli_add_more(answer, " experts for the next mixture, %" PRIu64 " of them right",
                  usage->row_right);
+    if (usage->row_withheld > 0)
+        cli_add_more(answer, "; %" PRIu64 " not read, because recent ones were wrong",
+                     usage->row_withheld);
     cli_add(answer, "right", usage->row_right);
+    cli_add(answer, "withheld", usage->row_withheld);
 }
 
 void cli_experts_add(cli_answer *answer, const tn_setup *setup, const tn_engine_usage *usage) {

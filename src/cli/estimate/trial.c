@@ -135,6 +135,7 @@ static tn_status estimate_set_up(const cli_estimate_request *request, estimate_m
     const cli_kernel_target target = estimate_target(request);
     cli_ranks ranks = request->ranks;
     ranks.step = &made->training;
+    ranks.rules = &made->input.rules;
     const tn_divide divide = {cli_ranks_divide, &ranks, .arranges = ranks.grid.pipeline > 1};
     TN_TRY(cli_kernel_target_check(&target, error));
     cli_compile_options_set(&made->input, &target, request->train ? &request->training : NULL,

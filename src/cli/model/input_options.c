@@ -85,7 +85,8 @@
 #define INPUT_RECOMPUTE(X)                                                                         \
     X(CLI_RECOMPUTE, "recompute", "PATTERN",                                                       \
       "release the results of operators that match, as for --keep, after their early readers, "    \
-      "and recompute them for late ones, in training those of the backward pass; may be repeated")
+      "and recompute them for late ones, in training those of the backward pass; with --parallel " \
+      "also results of communication, such as type:RankSum; may be repeated")
 
 /* Options that plans record. On the command line they are hidden here, because the commands that
  * have them describe them in their own words. */

@@ -463,6 +463,7 @@ static tn_status ranks_divide_state(const cli_ranks *ranks, const tn_program *pr
     options.group = cli_ranks_group(ranks, TN_GRID_DATA);
     options.gather_group = ranks_gather_group(ranks);
     options.ahead_bytes = ranks->ahead;
+    options.rules = ranks->rules;
     return tn_program_shard(program, &options, divided, error);
 }
 
@@ -481,6 +482,7 @@ static tn_status ranks_stage(const cli_ranks *ranks, const tn_program *program, 
     options.tensor_ranks = ranks->grid.tensor;
     options.tensor_rank = at.tensor;
     options.whole_sends = ranks->whole_sends;
+    options.rules = ranks->rules;
     options.tensor_group = cli_ranks_group(ranks, TN_GRID_TENSOR);
     for (at.pipeline = 0; at.pipeline < options.stage_count; at.pipeline++)
         numbers[at.pipeline] = tn_grid_rank(&ranks->grid, at);
@@ -497,7 +499,8 @@ tn_status cli_ranks_divide(void *self, const tn_program *program, tn_program **d
     if (ranks->grid.pipeline > 1)
         TN_TRY(ranks_stage(ranks, program, &joined, error));
     else if (ranks->grid.tensor > 1)
-        TN_TRY(tn_program_join(program, cli_ranks_group(ranks, TN_GRID_TENSOR), &joined, error));
+        TN_TRY(tn_program_join(program, cli_ranks_group(ranks, TN_GRID_TENSOR), ranks->rules,
+                               &joined, error));
     if (ranks->grid.data == 1 && joined != NULL) {
         *divided = joined;
         return TN_OK;

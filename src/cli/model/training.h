@@ -73,6 +73,7 @@ typedef struct cli_ranks {
     tn_pipeline schedule;
     bool scheduled;          /* true if the option --schedule was given */
     bool whole_sends;        /* true: --whole-sends was given */
+    const tn_rules *rules;   /* the rules of the user about tensors, or NULL */
     const tn_training *step; /* the training step that is divided into pipeline stages, or NULL */
 } cli_ranks;
 #define CLI_RANKS_INIT                                                                             \

@@ -39,6 +39,7 @@ static tn_status train_join(cli_train *train, tn_error *error) {
     train->options.tensor_group = cli_ranks_group(&train->at, TN_GRID_TENSOR);
     train->options.pipeline_group = cli_ranks_group(&train->at, TN_GRID_PIPELINE);
     train->at.step = &train->opened.step;
+    train->at.rules = &train->input.rules;
     options->seed += RANKS_SEED * tn_grid_place(&train->at.grid, train->at.rank).data;
     TN_TRY(cli_ranks_step(&train->at, options, error));
     TN_TRY(cli_ranks_join(&train->at, train->world, train->input.import.context, error));

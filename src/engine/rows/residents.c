@@ -86,6 +86,10 @@ static uint32_t residents_find(const tn__residents *r, uint32_t row) {
     return entry->row == row ? entry->slot : TN__SLOT_NONE;
 }
 
+bool tn__residents_has(const tn__residents *r, uint32_t row) {
+    return residents_find(r, row) != TN__SLOT_NONE;
+}
+
 static void residents_forget(tn__residents *r, uint32_t row) {
     uint32_t hole = residents_place(r, row), place = hole;
     tn_assert(r->index[hole].row == row);

@@ -85,6 +85,8 @@ typedef struct tn__movers {
  * locked. Errors: E_EXHAUSTED (too few slots; without a message), those of movers->going. */
 tn_status tn__residents_hold(tn__residents *r, uint32_t bit, const uint32_t *rows, tn__hold *hold,
                              const tn__movers *movers, tn_error *error);
+/* Whether a row is resident, or is being read. */
+bool tn__residents_has(const tn__residents *r, uint32_t row);
 /* Unlocks the rows of a batch. `next`: for a policy that sees the future, the number of the next
  * lookup of each distinct row; else NULL. */
 void tn__residents_let(tn__residents *r, uint32_t bit, const tn__hold *hold, const uint64_t *next);

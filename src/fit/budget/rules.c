@@ -9,15 +9,18 @@
  *     jobs        a    b(a)   c   d   e(a)          the live range of value a ends after b
  *     ruled       a    b(a)   c   d   a'  e(a')     a' runs in the form of a repeat of a
  *
- * For a swapped value, three jobs without costs are written instead of a': out, settle and in. A
- * kept value may not be copied or encoded, and its job may not be repeated. Cost: O((jobs +
- * operands) log jobs + jobs * rules). Source: torch.utils.checkpoint (checkpoint_sequential,
+ * A result without late readers is recomputed only if a repeat reads it; otherwise it would be live
+ * until then. For a swapped value, three jobs without costs are written instead of a': out, settle
+ * and in. A kept value may not be copied or encoded, and its job may not be repeated. Cost: O((jobs
+ * + operands) log jobs + jobs * rules). Source: torch.utils.checkpoint (checkpoint_sequential,
  * selective checkpointing), and `recompute` and `offload` with `prefetch` of MindSpore's cells and
  * operators.
  */
 #include "fit/budget/rules.h"
 
 #include <stdio.h>
+
+#include "graph/op.h"
 
 typedef enum tn__ruled_how {
     TN__RULED_NOT,
@@ -47,8 +50,12 @@ typedef struct tn__rules_state {
     uint32_t *turn;
     /* [jobs] whether the job belongs to a backward pass: it makes a gradient */
     bool *is_backward;
-    uint8_t *how;          /* [jobs] tn__ruled_how: the decision of the rule */
-    uint32_t *at;          /* [jobs] for RECOMPUTE: the job before which this one runs again */
+    uint8_t *how; /* [jobs] tn__ruled_how: the decision of the rule */
+    /* [jobs] for RECOMPUTE: the job before which this one runs again; TN_NONE: it has no late
+     * readers, and runs again only before repeats that read its results */
+    uint32_t *at;
+    bool *is_again;        /* [jobs] whether the job runs again because of a rule */
+    bool *acts;            /* [rules] whether the rule changes anything */
     tn__ruled_swap *swaps; /* [values] */
     bool trains;           /* the program has a backward pass */
     bool strict;           /* refuse rules that match nothing or change nothing */
@@ -91,8 +98,7 @@ typedef struct build_state {
     uint32_t *current;
     /* [values] for a swapped value: whether its jobs out, settle and in are written already */
     bool *is_out, *is_settled, *is_in;
-    /* [jobs] whether the repeat of the job that a rule asks for is written already */
-    bool *is_again;
+    bool *is_again; /* as in tn__rules_state, for the repeats that are written already */
     uint32_t *stack;
     tn__ruled *ruled;
 } build_state;
@@ -175,7 +181,8 @@ static bool build_reads_released(const build_state *s, uint32_t id) {
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t maker = s->dag->values[inputs[i]].maker;
         const uint8_t how = maker != TN_NONE ? s->rules->how[maker] : TN__RULED_NOT;
-        if (how == TN__RULED_RECOMPUTE && !s->is_again[maker]) return true;
+        if (how == TN__RULED_RECOMPUTE && s->rules->at[maker] != TN_NONE && !s->is_again[maker])
+            return true;
         if (how == TN__RULED_SWAP && s->rules->swaps[inputs[i]].in > 0 && !s->is_in[inputs[i]])
             return true;
     }
@@ -196,6 +203,7 @@ static tn_status build_repeat(build_state *s, uint32_t id) {
     /* in the new schedule graph the order of jobs is fixed, so the repeat needs no ordering
      * constraints */
     job.job.after_count = 0;
+    job.job.flags &= ~(uint32_t)TN__JOB_BY_RULE;
     if (build_reads_released(s, id)) job.job.flags &= ~(uint32_t)TN__JOB_REPEATS;
     job.inputs = build_list(s, input, inputs, true);
     if (job.inputs == NULL) return build_no_memory(s);
@@ -221,6 +229,10 @@ static bool build_is_gone(const build_state *s, uint32_t value) {
     uint32_t count;
     const uint32_t *outputs = tn__job_outputs(s->dag, maker, true, &count);
     if (!build_names(outputs, count, value)) return false;
+    /* a repeat that only other repeats demand must not come too late */
+    const tn__job *it = &s->dag->jobs[maker];
+    for (uint32_t i = 0; i < it->limit_count; i++)
+        if (s->dag->others[it->limit_first + i] < s->now) return false;
     /* The value is released if no early reader follows the current job. Only late readers remain,
      * and they read the result of the repeat. */
     const uint32_t after = s->now > 0 ? tn__lists_after(&s->dag->reads, value, s->now - 1)
@@ -267,7 +279,10 @@ static tn_status build_first(build_state *s, uint32_t id) {
     job.outputs = build_list(s, output, outputs, true);
     if (job.inputs == NULL || job.outputs == NULL) return build_no_memory(s);
     if (it->inplace != TN_NONE) job.job.inplace = s->current[it->inplace];
-    if (s->rules->how[id] != TN__RULED_NOT || build_reads_released(s, id))
+    job.job.flags &= ~(uint32_t)TN__JOB_BY_RULE;
+    const uint8_t how = s->rules->how[id];
+    const bool demanded = how == TN__RULED_RECOMPUTE && s->rules->at[id] == TN_NONE;
+    if ((how != TN__RULED_NOT && !demanded) || build_reads_released(s, id))
         job.job.flags &= ~(uint32_t)TN__JOB_REPEATS;
     if (job.job.flags & TN__JOB_REPEATS) {
         input = tn__job_inputs(s->dag, id, true, &inputs);
@@ -316,7 +331,7 @@ static tn_status build_items(build_state *s, tn__sort_item **list, uint32_t *cou
         items[n++] = (tn__sort_item){build_key(swap->in, BUILD_IN), v};
     }
     for (uint32_t j = 0; j < s->dag->job_count; j++)
-        if (rules->how[j] == TN__RULED_RECOMPUTE)
+        if (rules->how[j] == TN__RULED_RECOMPUTE && rules->at[j] != TN_NONE)
             items[n++] = (tn__sort_item){build_key(rules->at[j], BUILD_RECOMPUTE), j};
     if (!tn__sort_items(rules->context, items, n)) return build_no_memory(s);
     *list = items;
@@ -380,13 +395,13 @@ static tn_status build_room(build_state *s) {
     s->value_of = tn__arena_array(s->arena, versions, sizeof *s->value_of);
     s->first = tn__arena_array(s->arena, jobs, sizeof *s->first);
     s->stack = tn__arena_array(s->arena, jobs, sizeof *s->stack);
-    s->is_again = tn__arena_array(s->arena, jobs, sizeof *s->is_again);
+    s->is_again = s->rules->is_again;
     s->current = tn__arena_array(s->arena, values, sizeof *s->current);
     s->is_out = tn__arena_array(s->arena, values, sizeof *s->is_out);
     s->is_settled = tn__arena_array(s->arena, values, sizeof *s->is_settled);
     s->is_in = tn__arena_array(s->arena, values, sizeof *s->is_in);
-    if (!s->jobs || !s->of || !s->values || !s->value_of || !s->first || !s->stack ||
-        !s->is_again || !s->current || !s->is_out || !s->is_settled || !s->is_in)
+    if (!s->jobs || !s->of || !s->values || !s->value_of || !s->first || !s->stack || !s->current ||
+        !s->is_out || !s->is_settled || !s->is_in)
         return build_no_memory(s);
     s->value_count = s->dag->value_count;
     return TN_OK;
@@ -483,10 +498,23 @@ static const char *rules_word(const tn__rules_state *s, uint32_t job, bool type)
     return type ? op->type : op->name;
 }
 
-static bool rules_match(const tn__rules_state *s, const tn_rule *rule, uint32_t job) {
+static bool rules_match_op(const tn_rule *rule, const tn_op *op) {
     bool type = rules_is_type(rule->pattern);
     const char *pattern = type ? rule->pattern + sizeof RULES_TYPE - 1 : rule->pattern;
-    return s->dag->jobs[job].op != TN_NONE && tn__glob(pattern, rules_word(s, job, type));
+    return tn__glob(pattern, type ? op->type : op->name);
+}
+
+static bool rules_match(const tn__rules_state *s, const tn_rule *rule, uint32_t job) {
+    const tn_op_id op = s->dag->jobs[job].op;
+    return op != TN_NONE && rules_match_op(rule, tn_graph_op(s->graph, op));
+}
+
+tn_rule_kind tn__rules_of(const tn_rules *given, const tn_graph *graph, tn_op_id op) {
+    const tn_rules rules = rules_read(given);
+    for (uint32_t r = 0; rules.list != NULL && r < rules.count; r++)
+        if (rules.list[r].pattern != NULL && rules_match_op(&rules.list[r], tn_graph_op(graph, op)))
+            return rules.list[r].kind;
+    return TN_RULE_COUNT;
 }
 
 /* Fails for a rule with a pattern that matches nothing. The message lists some names or types that
@@ -562,15 +590,18 @@ static tn_status rules_find(tn__rules_state *s) {
 
 /* --- forward and backward pass --- */
 
-static bool rules_is_backward(const tn__rules_state *s, uint32_t job) {
-    const tn_op_id id = s->dag->jobs[job].op;
-    if (id == TN_NONE || s->dag->jobs[job].input_count == 0) return false;
-    const tn_op *op = tn_graph_op(s->graph, id);
+bool tn__rules_is_backward(const tn_graph *graph, tn_op_id id) {
+    const tn_op *op = tn_graph_op(graph, id);
     for (uint32_t k = 0; k < op->output_count; k++)
         if (op->outputs[k] != TN_NONE &&
-            tn_graph_tensor(s->graph, op->outputs[k])->kind == TN_KIND_GRADIENT)
+            tn_graph_tensor(graph, op->outputs[k])->kind == TN_KIND_GRADIENT)
             return true;
     return strcmp(op->domain, "aten") == 0 && strstr(op->type, "_backward") != NULL;
+}
+
+static bool rules_is_backward(const tn__rules_state *s, uint32_t job) {
+    const tn__job *it = &s->dag->jobs[job];
+    return it->op != TN_NONE && it->input_count > 0 && tn__rules_is_backward(s->graph, it->op);
 }
 
 static void rules_find_turns(tn__rules_state *s) {
@@ -614,7 +645,7 @@ static bool rules_may_repeat(const tn__dag *dag, uint32_t job) {
     const uint32_t *outputs = tn__job_outputs(dag, job, true, &count);
     for (uint32_t k = 0; k < count; k++)
         if (dag->values[outputs[k]].flags & TN__VALUE_HELD) return false;
-    return (dag->jobs[job].flags & TN__JOB_REPEATS) != 0;
+    return (dag->jobs[job].flags & (TN__JOB_REPEATS | TN__JOB_BY_RULE)) != 0;
 }
 
 /* Returns the job before which an operator must run again at the latest: the first late reader of
@@ -638,17 +669,31 @@ static uint32_t rules_recompute_at(const tn__rules_state *s, uint32_t job) {
     return at != TN_NONE && at > first + 1 ? at : TN_NONE;
 }
 
-static void rules_explain(const tn__rules_state *s, uint32_t job, uint32_t value, const char *why) {
+/* Whether the results of a forward operator may be recomputed if a repeat needs them, although they
+ * have no late readers of their own. */
+static bool rules_may_demand(const tn__rules_state *s, uint32_t job) {
+    uint32_t count;
+    const uint32_t *outputs = tn__job_outputs(s->dag, job, true, &count);
+    if (s->trains && (s->is_backward[job] || s->turn[job] == TN_NONE)) return false;
+    for (uint32_t k = 0; k < count; k++)
+        if (s->dag->values[outputs[k]].flags & TN__VALUE_KEPT) return false;
+    return rules_may_repeat(s->dag, job);
+}
+
+static void rules_explain(const tn__rules_state *s, tn_rule_kind kind, uint32_t value,
+                          const char *why) {
     char line[256];
     const tn_tensor_id tensor = s->dag->values[value].tensor;
     if (s->explain == NULL || tensor == TN_NONE) return;
-    snprintf(line, sizeof line, "%s '%.80s', %llu bytes: rule %s",
-             s->how[job] == TN__RULED_RECOMPUTE ? "recompute"
-             : s->how[job] == TN__RULED_SWAP    ? "swap"
-                                                : "keep",
+    snprintf(line, sizeof line, "%s '%.80s', %llu bytes: rule %s", rules_kind_name(kind),
              tn_graph_tensor(s->graph, tensor)->name,
              (unsigned long long)s->dag->values[value].bytes, why);
     s->explain(s->explain_self, line);
+}
+
+static bool rules_is_gathered(const tn__rules_state *s, uint32_t job) {
+    const tn_op_id op = s->dag->jobs[job].op;
+    return op != TN_NONE && tn__op_has(s->graph, op, TN_RULE_GATHERED);
 }
 
 /* Decides how a rule of this kind treats the results of one job. Returns false if the rule changes
@@ -657,13 +702,15 @@ static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, ui
     const tn__dag *dag = s->dag;
     const tn__job *it = &dag->jobs[job];
     bool any = false;
+    /* the division of the program gathers the result again or keeps it, as the rule says */
+    if (rules_is_gathered(s, job) && kind != TN_RULE_SWAP) return true;
     if (kind == TN_RULE_KEEP) {
         s->how[job] = TN__RULED_KEEP;
         return true;
     }
     if (kind == TN_RULE_RECOMPUTE) {
         s->at[job] = rules_may_repeat(dag, job) ? rules_recompute_at(s, job) : TN_NONE;
-        if (s->at[job] != TN_NONE) s->how[job] = TN__RULED_RECOMPUTE;
+        if (s->at[job] != TN_NONE || rules_may_demand(s, job)) s->how[job] = TN__RULED_RECOMPUTE;
         return s->at[job] != TN_NONE;
     }
     for (uint32_t k = 0; k < it->output_count; k++) {
@@ -681,34 +728,54 @@ static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, ui
     return any;
 }
 
-static void rules_explain_job(const tn__rules_state *s, uint32_t job, const char *why) {
+static void rules_explain_job(const tn__rules_state *s, tn_rule_kind kind, uint32_t job,
+                              const char *why) {
     const tn__job *it = &s->dag->jobs[job];
     for (uint32_t k = 0; k < it->output_count; k++) {
         const uint32_t value = s->dag->operands[it->output_first + k];
-        if (s->how[job] != TN__RULED_SWAP || s->swaps[value].in > 0)
-            rules_explain(s, job, value, why);
+        if (kind != TN_RULE_SWAP || s->swaps[value].in > 0) rules_explain(s, kind, value, why);
     }
 }
 
-static tn_status rules_decide_all(tn__rules_state *s) {
+/* Whether the job runs again only if other repeats read its results. */
+static bool rules_is_demanded(const tn__rules_state *s, uint32_t job) {
+    return s->how[job] == TN__RULED_RECOMPUTE && s->at[job] == TN_NONE;
+}
+
+static void rules_decide_all(tn__rules_state *s) {
     for (uint32_t r = 0; r < s->rules.count; r++) {
         const tn_rule *rule = &s->rules.list[r];
         char text[TN__RULE_TEXT];
-        bool any = false;
         tn__rule_text(&s->rules, r, text);
         for (uint32_t j = 0; j < s->dag->job_count; j++) {
             if (s->rule[j] == TN_NONE || !rules_match(s, rule, j)) continue;
             if (s->how[j] == TN__RULED_NOT && !rules_decide(s, j, rule->kind, rules_prefetch(rule)))
                 continue;
-            if (s->rule[j] == r) rules_explain_job(s, j, text);
-            any = true;
+            if (rules_is_demanded(s, j)) continue; /* rules_check sees whether it is */
+            if (s->rule[j] == r) rules_explain_job(s, rule->kind, j, text);
+            s->acts[r] = true;
         }
-        if (!any && s->strict)
+    }
+}
+
+/* Explains the repeats that only other repeats demand, and refuses rules that change nothing. */
+static tn_status rules_check(tn__rules_state *s) {
+    char text[TN__RULE_TEXT];
+    for (uint32_t j = 0; j < s->dag->job_count; j++) {
+        if (!rules_is_demanded(s, j) || !s->is_again[j]) continue;
+        const bool listed = s->rule[j] != TN_NONE;
+        rules_explain_job(s, TN_RULE_RECOMPUTE, j,
+                          listed ? tn__rule_text(&s->rules, s->rule[j], text) : "segments");
+        for (uint32_t r = 0; listed && r < s->rules.count; r++)
+            s->acts[r] = s->acts[r] || rules_match(s, &s->rules.list[r], j);
+    }
+    for (uint32_t r = 0; r < s->rules.count && s->strict; r++)
+        if (!s->acts[r])
             TN_FAIL(s->error, TN_E_INVALID,
                     "the rule %s changes nothing: of the operators that match, none has a result "
                     "that is idle before a late reader and may be %s; remove the rule",
-                    text, rule->kind == TN_RULE_SWAP ? "copied" : "recomputed");
-    }
+                    tn__rule_text(&s->rules, r, text),
+                    s->rules.list[r].kind == TN_RULE_SWAP ? "copied" : "recomputed");
     return TN_OK;
 }
 
@@ -780,8 +847,10 @@ static tn_status rules_segments(tn__rules_state *s) {
     for (uint32_t j = 0; j < jobs; j++) {
         if (!rules_is_forward(s, j) || s->rule[j] != TN_NONE || segment[j] + 1 == segments)
             continue;
-        if (!rules_is_end(s, segment, j) && rules_decide(s, j, TN_RULE_RECOMPUTE, 0))
-            rules_explain_job(s, j, "segments");
+        /* communication is repeated only if a rule of the list names it */
+        if (!(s->dag->jobs[j].flags & TN__JOB_REPEATS) || rules_is_end(s, segment, j)) continue;
+        if (rules_decide(s, j, TN_RULE_RECOMPUTE, 0))
+            rules_explain_job(s, TN_RULE_RECOMPUTE, j, "segments");
     }
     return TN_OK;
 }
@@ -793,10 +862,13 @@ static tn_status rules_room(tn__rules_state *s) {
     s->rule = tn__arena_array(s->arena, jobs, sizeof *s->rule);
     s->turn = tn__arena_array(s->arena, jobs, sizeof *s->turn);
     s->at = tn__arena_array(s->arena, jobs, sizeof *s->at);
+    s->is_again = tn__arena_array(s->arena, jobs, sizeof *s->is_again);
+    s->acts = tn__arena_array(s->arena, (size_t)s->rules.count + 1, sizeof *s->acts);
     s->how = tn__arena_array(s->arena, jobs, sizeof *s->how);
     s->is_backward = tn__arena_array(s->arena, jobs, sizeof *s->is_backward);
     s->swaps = tn__arena_array(s->arena, values, sizeof *s->swaps);
-    if (!s->rule || !s->turn || !s->at || !s->how || !s->is_backward || !s->swaps)
+    if (!s->rule || !s->turn || !s->at || !s->is_again || !s->acts || !s->how || !s->is_backward ||
+        !s->swaps)
         return tn__no_memory(s->error, "rules");
     return TN_OK;
 }
@@ -816,7 +888,8 @@ tn_status tn__rules_apply(const tn_rules *given, const tn_graph *graph, const tn
     TN_TRY(rules_room(&state));
     TN_TRY(rules_find(&state));
     rules_find_turns(&state);
-    TN_TRY(rules_decide_all(&state));
+    rules_decide_all(&state);
     TN_TRY(rules_segments(&state));
-    return rules_build(&state, ruled);
+    TN_TRY(rules_build(&state, ruled));
+    return rules_check(&state);
 }

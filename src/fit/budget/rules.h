@@ -26,6 +26,11 @@ typedef struct tn__ruled {
 
 /* Whether the user gave any rules. */
 bool tn__rules_any(const tn_rules *rules);
+/* Returns the kind of the rule that matches an operator; TN_RULE_COUNT: no rule of the list does. For
+ * operators about which the division of a program decides (TN_RULE_GATHERED). */
+tn_rule_kind tn__rules_of(const tn_rules *rules, const tn_graph *graph, tn_op_id op);
+/* Whether an operator belongs to a backward pass: it makes a gradient. */
+bool tn__rules_is_backward(const tn_graph *graph, tn_op_id op);
 /* Whether a rule that matches or changes nothing is an error. Returns false for a stage of a
  * pipeline, because the operators that a rule names may belong to other stages. */
 bool tn__rules_are_strict(const tn_program *program);

@@ -41,7 +41,10 @@ typedef struct walk_tensor {
     uint32_t born;    /* number of changes of the tensor's memory when the tensor was defined */
     /* number of the contents that the tensor's operator, or the GATHER that defined it, produces */
     uint32_t made;
-    uint32_t part; /* for a GATHER: number of the contents of the part on this rank */
+    /* number of the contents on this rank that the newest communication combined with those of the
+     * other ranks: for GATHER and SCATTER of the tensor `tensor`, for REDUCE of this tensor */
+    uint32_t part;
+    uint32_t combined; /* number of the contents after the newest REDUCE; 0: there was none */
     /* number of parts, if a RECV has brought only one of them; 0: the tensor is complete */
     uint32_t parts;
 } walk_tensor;
@@ -179,6 +182,11 @@ static tn_status walk_read(walk_state *walk, tn_tensor_id tensor, uint32_t step)
     walk_memory *memory = &walk->memories[it->memory];
     TN_TRY(walk_wait(walk, tensor, it->definer, step, "defines"));
     TN_TRY(walk_wait(walk, tensor, memory->writer, step, "changes"));
+    if (it->combined != 0 && walk_contents(walk, tensor) == it->part &&
+        walk->verify->instructions[step].opcode != TN_REDUCE)
+        VERIFY_FAIL(walk->verify, step, tensor,
+                    "it has this rank's own values, and the other ranks' were added to it before: "
+                    "REDUCE it again");
     bool before = it->definer == VERIFY_NONE || it->definer < memory->changer;
     if (memory->changer != VERIFY_NONE && before && it->root != memory->root)
         VERIFY_FAIL(walk->verify, step, tensor,
@@ -286,12 +294,18 @@ static tn_status walk_release(walk_state *walk, tn_tensor_id tensor, uint32_t st
 
 /* --- operators --- */
 
+/* Whether the ranks combine the operator's results, so that it may be recomputed if they do so
+ * again. */
+static bool walk_combines(const walk_state *walk, tn_op_id id) {
+    return tn__op_has(walk->verify->graph, id, TN_RULE_RANKS_COMBINE);
+}
+
 /* Checks that an operator may run a second time in this form. */
 static tn_status walk_may_repeat(const walk_state *walk, const tn_op_form *form, tn_op_id id,
                                  uint32_t step) {
     const verify_state *verify = walk->verify;
     bool by_other = verify->instructions[step].again && form->type != NULL;
-    if (by_other || tn_op_may_repeat(verify->graph, id)) return TN_OK;
+    if (by_other || tn_op_may_repeat(verify->graph, id) || walk_combines(walk, id)) return TN_OK;
     bool has_form = tn_op_form_of(verify->graph, id, true).type != NULL;
     VERIFY_FAIL(verify, step, TN_NONE, "instruction %u ran it, and it %s: %s", walk->last_time[id],
                 tn_op_changes(verify->graph, id) != 0 ? "writes into its inputs"
@@ -327,6 +341,8 @@ static tn_status walk_repeat(walk_state *walk, const tn_op_form *form, tn_op_id 
         tn_tensor_id output = form->op->outputs[k];
         if (output == TN_NONE) continue;
         const walk_tensor *out = &walk->tensors[output];
+        /* a REDUCE changed it, and walk_read demands another one after this step */
+        if (walk_combines(walk, id) && walk_contents(walk, output) == out->combined) continue;
         if (out->known && walk->memories[out->memory].changes != out->born)
             VERIFY_FAIL(verify, step, output,
                         "it was changed in place after instruction %u: that would be undone",
@@ -436,6 +452,19 @@ static tn_status walk_leave(walk_state *walk, uint32_t region, uint32_t step) {
 
 static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents);
 
+/* Numbers the contents of a tensor after a REDUCE. `own` is the number of its contents before. If
+ * an earlier REDUCE began with the same contents, so did those of the other ranks, and the result is
+ * the same. Only results of operators that mark such a sum are combined twice. */
+static void walk_combine(walk_state *walk, tn_tensor_id tensor, uint32_t own) {
+    walk_tensor *it = &walk->tensors[tensor];
+    const tn_op_id maker = tn_graph_tensor(walk->verify->graph, tensor)->producer;
+    if (maker == TN_NONE || !walk_combines(walk, maker)) return;
+    if (it->combined == 0 || it->part != own) it->combined = ++walk->contents;
+    it->part = own;
+    it->contents = it->combined;
+    it->changes = walk->memories[it->memory].changes;
+}
+
 static tn_status walk_step(walk_state *walk, uint32_t step) {
     const verify_state *verify = walk->verify;
     const tn_instruction *it = &verify->instructions[step];
@@ -447,7 +476,9 @@ static tn_status walk_step(walk_state *walk, uint32_t step) {
     if ((facts->link == TN_LINK_TO_HOST || facts->link == TN_LINK_TO_PEER) &&
         facts->blocks != TN_BLOCKS_NOBODY)
         walk->tensors[it->tensor].fetched = true;
+    uint32_t own = it->opcode == TN_REDUCE ? walk_contents(walk, it->tensor) : 0;
     TN_TRY(walk_change(walk, does.changes, step));
+    if (it->opcode == TN_REDUCE) walk_combine(walk, it->tensor, own);
     TN_TRY(walk_copy(walk, step, &contents));
     TN_TRY(walk_define(walk, does.defines, step, verify->region_at[step], contents));
     return walk_release(walk, does.releases, step);
@@ -695,16 +726,17 @@ static tn_status copies_parts(walk_state *walk, uint32_t step) {
                 (unsigned long long)whole, (unsigned long long)part);
 }
 
-/* Numbers the contents of a gathered tensor. If the part is unchanged, so is the whole: all ranks
- * take part, and no rank has changed its own part. */
+/* Numbers the contents of the tensor that a GATHER or a SCATTER defines. If the contents on this
+ * rank are unchanged, so is the result: all ranks take part, and no rank has changed its own. */
 static void copies_gather(walk_state *walk, uint32_t step, uint32_t *contents) {
     const tn_instruction *it = &walk->verify->instructions[step];
     walk_tensor *whole = &walk->tensors[it->other];
     const tn_instruction *was =
         whole->definer != VERIFY_NONE ? &walk->verify->instructions[whole->definer] : NULL;
     uint32_t part = walk_contents(walk, it->tensor);
-    bool again = was != NULL && was->opcode == TN_GATHER && was->tensor == it->tensor &&
-                 was->other == it->other && was->group == it->group && whole->part == part &&
+    bool again = was != NULL && was->opcode == it->opcode && was->tensor == it->tensor &&
+                 was->reduction == it->reduction && was->other == it->other &&
+                 was->group == it->group && whole->part == part &&
                  walk->memories[whole->memory].changes == whole->born;
     if (!again) whole->made = ++walk->contents;
     whole->part = part;
@@ -722,7 +754,8 @@ static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents) 
     if (facts->flags & TN_USES_CODEC)
         return facts->defines == TN_AFFECTS_OTHER ? copies_encode(walk, step, contents)
                                                   : copies_decode(walk, step, contents);
-    if (it->opcode == TN_GATHER && it->other != TN_NONE) copies_gather(walk, step, contents);
+    if ((it->opcode == TN_GATHER || it->opcode == TN_SCATTER) && it->other != TN_NONE)
+        copies_gather(walk, step, contents);
     if (facts->flags & TN_MAY_CHANGE) return copies_parts(walk, step);
     const walk_tensor *tensor = facts->link == TN_LINK_NONE ? NULL : &walk->tensors[it->tensor];
     if (facts->link == TN_LINK_FROM_HOST && tensor->known &&

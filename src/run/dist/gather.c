@@ -9,12 +9,14 @@
  * parameters in it, and their views. The reads of a unit are divided into intervals, in which the
  * unit is resident. A unit stays resident between two reads if at most `most` bytes of units,
  * including its own, are read from the first to the second. So at most `most` bytes are resident,
- * as in a least-recently-used cache of that size. Each interval begins with a GATHER. It is issued
- * as early as `most` allows, but never before that of an earlier interval, because all ranks must
- * issue GATHERs in one order.
+ * as in a least-recently-used cache of that size. A rule of the user may say that a unit is kept
+ * (one interval, in addition to `most` bytes), or gathered again for the backward pass. Each interval
+ * begins with a GATHER. It is issued as early as `most` allows, but never before that of an earlier
+ * interval, because all ranks must issue GATHERs in one order.
  *
  * Cost: O(instructions + reads x units), memory O(instructions + tensors).
  */
+#include "fit/budget/rules.h"
 #include "graph/op.h"
 #include "run/dist/world.h"
 
@@ -25,6 +27,8 @@ typedef struct gather_unit {
     /* index of the latest interval in which the gathered parameters are resident; GATHER_NONE: none
      * yet */
     uint32_t interval;
+    tn_rule_kind rule; /* what a rule of the user says; TN_RULE_COUNT: no rule is about this unit */
+    bool is_late;      /* the latest read was in a backward pass, or by a repeat */
     /* list of the resident tensors of this unit (gathered parameters and their views), the newest
      * first; TN_NONE: none */
     tn_tensor_id here;
@@ -52,6 +56,7 @@ typedef struct gather_state {
     uint32_t *unit_of;
     /* for each tensor: whether it is gathered, or a view of a gathered tensor, and resident */
     bool *here;
+    bool *ran; /* for each operator: whether it has run before the present instruction */
     /* for each tensor: the next older resident tensor of its unit (the tensors of one GATHER) */
     tn_tensor_id *older;
     gather_unit *units;
@@ -74,9 +79,7 @@ typedef struct gather_state {
 /* --- units and their tensors --- */
 
 static bool gather_is_join(const gather_state *it, const tn_instruction *in) {
-    if (in->opcode != TN_APPLY) return false;
-    const tn_op *op = tn_graph_op(it->graph, in->op);
-    return strcmp(op->type, "ShardWhole") == 0 && strcmp(op->domain, "tenure") == 0;
+    return in->opcode == TN_APPLY && tn__op_has(it->graph, in->op, TN_RULE_SHARD_WHOLE);
 }
 
 /* Whether the operator makes only views of the parameters of one GATHER. *unit becomes their
@@ -102,7 +105,8 @@ static bool gather_is_given(const gather_state *it, const tn_instruction *in) {
     return gather_is_join(it, in) || (in->opcode == TN_APPLY && gather_is_view(it, in->op, &unit));
 }
 
-static tn_status gather_add_unit(gather_state *it, const tn_op *op) {
+static tn_status gather_add_unit(gather_state *it, tn_op_id id) {
+    const tn_op *op = tn_graph_op(it->graph, id);
     const tn_tensor *whole = tn_graph_tensor(it->graph, op->outputs[0]);
     if (it->unit_of[op->outputs[0]] != GATHER_NONE)
         TN_FAIL(it->error, TN_E_UNSUPPORTED,
@@ -110,12 +114,14 @@ static tn_status gather_add_unit(gather_state *it, const tn_op *op) {
                 "by parameters; by gradients it is (`shard` gradients)",
                 whole->name);
     it->unit_of[op->outputs[0]] = it->unit_count;
-    it->units[it->unit_count++] = (gather_unit){.part = op->inputs[0],
-                                                .whole = op->outputs[0],
-                                                .bytes = whole->bytes,
-                                                .here = TN_NONE,
-                                                .update = GATHER_NONE,
-                                                .interval = GATHER_NONE};
+    it->units[it->unit_count++] =
+        (gather_unit){.part = op->inputs[0],
+                      .whole = op->outputs[0],
+                      .bytes = whole->bytes,
+                      .here = TN_NONE,
+                      .update = GATHER_NONE,
+                      .interval = GATHER_NONE,
+                      .rule = tn__rules_of(it->options->rules, it->graph, id)};
     return TN_OK;
 }
 
@@ -130,7 +136,7 @@ static tn_status gather_find(gather_state *it) {
         if (in->opcode != TN_APPLY) continue;
         const tn_op *op = tn_graph_op(it->graph, in->op);
         if (gather_is_join(it, in)) {
-            TN_TRY(gather_add_unit(it, op));
+            TN_TRY(gather_add_unit(it, in->op));
             continue;
         }
         if (!gather_is_view(it, in->op, &unit)) continue;
@@ -217,6 +223,11 @@ static uint64_t gather_touch(gather_state *it, uint32_t unit) {
     return bytes;
 }
 
+/* Whether an operator is a late reader: it belongs to a backward pass, or is repeated. */
+static bool gather_is_late(const gather_state *it, const tn_instruction *in) {
+    return in->opcode == TN_APPLY && (it->ran[in->op] || tn__rules_is_backward(it->graph, in->op));
+}
+
 static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_id id) {
     uint32_t number = it->unit_of[id];
     gather_unit *unit = &it->units[number];
@@ -228,6 +239,10 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
                 tn_graph_tensor(it->graph, id)->name);
     /* whether this rank's part of the parameters was updated before this step */
     bool updated = unit->update != GATHER_NONE && step > unit->update;
+    bool was_late = unit->is_late;
+    unit->is_late = gather_is_late(it, &it->from[step]);
+    bool stays = unit->rule == TN_RULE_KEEP || since <= it->most;
+    if (unit->rule == TN_RULE_RECOMPUTE && unit->is_late && !was_late) stays = false;
     /* the parameters would be gathered only after their update, and ranks would issue such GATHERs
      * in different orders */
     if (updated && unit->interval == GATHER_NONE)
@@ -236,7 +251,7 @@ static tn_status gather_see_interval(gather_state *it, uint32_t step, tn_tensor_
                 "updates stand among a pipeline's passes: such a program is not divided by "
                 "parameters; by gradients it is (`shard` gradients)",
                 tn_graph_tensor(it->graph, id)->name);
-    if (unit->interval != GATHER_NONE && (since <= it->most || updated)) {
+    if (unit->interval != GATHER_NONE && (stays || updated)) {
         it->intervals[unit->interval].last = step;
         return TN_OK;
     }
@@ -373,7 +388,9 @@ static tn_status gather_room(gather_state *it) {
     it->unit_of = tn__arena_array(&it->arena, it->tensors, sizeof *it->unit_of);
     it->here = tn__arena_array(&it->arena, it->tensors, sizeof *it->here);
     it->older = tn__arena_array(&it->arena, it->tensors, sizeof *it->older);
-    if (!it->units || !it->recent || !it->used || !it->unit_of || !it->here || !it->older)
+    it->ran = tn__arena_array(&it->arena, tn_graph_op_count(it->graph), sizeof *it->ran);
+    if (!it->ran || !it->units || !it->recent || !it->used || !it->unit_of || !it->here ||
+        !it->older)
         return tn__no_memory(it->error, "a program of several ranks");
     for (uint32_t i = 0; i < it->tensors; i++) it->unit_of[i] = GATHER_NONE;
     return TN_OK;
@@ -390,8 +407,11 @@ static tn_status gather_make(gather_state *it, tn_program **gathered) {
         TN_FAIL(it->error, TN_E_INVALID, "there is no stream left for other ranks");
     for (uint32_t s = 0; s < it->count; s++) gather_note_update(it, s);
     TN_TRY(gather_find_most(it));
-    for (uint32_t s = 0; s < it->count; s++)
-        if (!gather_is_given(it, &it->from[s])) TN_TRY(gather_reads(it, s, gather_see_interval));
+    for (uint32_t s = 0; s < it->count; s++) {
+        if (gather_is_given(it, &it->from[s])) continue;
+        TN_TRY(gather_reads(it, s, gather_see_interval));
+        if (it->from[s].opcode == TN_APPLY) it->ran[it->from[s].op] = true;
+    }
     gather_ahead(it);
     TN_TRY(gather_emit(it));
     return tn_program_from(it->graph, it->to, (uint32_t)it->made, NULL, 0, gathered, it->error);

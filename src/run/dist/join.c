@@ -9,16 +9,18 @@
  *
  * The result of a RankGather is dropped when the ranks have communicated again after its last read,
  * and gathered once more for later reads. So for the backward pass a rank keeps only its part. The
- * whole is kept as long as one of its views is still to be read. It is also kept if another stream
- * uses it, and in programs with control flow.
+ * whole is kept as long as one of its views is still to be read. It is also kept if a rule of the
+ * user says so or another stream uses it, and in programs with control flow.
  * Cost: O(instructions + operands).
  */
+#include "fit/budget/rules.h"
 #include "graph/op.h"
 #include "program/program.h"
 #include "run/dist/world.h"
 
 typedef struct join_state {
     const tn_graph *graph;
+    const tn_rules *rules;
     const tn_instruction *from;
     uint32_t count, group;
     size_t made, room;
@@ -79,6 +81,7 @@ static void join_find(join_state *it, uint32_t step) {
     if (in->opcode != TN_APPLY) return;
     const tn_op *op = tn_graph_op(it->graph, in->op);
     if (join_is(it, in, JOIN_GATHERS) &&
+        tn__rules_of(it->rules, it->graph, in->op) != TN_RULE_KEEP &&
         tn_graph_tensor(it->graph, op->outputs[0])->kind == TN_KIND_ACTIVATION)
         it->whole[op->outputs[0]] = op->outputs[0];
     for (uint32_t k = 0; k < op->output_count; k++) {
@@ -229,8 +232,8 @@ static tn_status join_regions(join_state *it, const tn_program *program, tn_regi
     return TN_OK;
 }
 
-tn_status tn_program_join(const tn_program *program, uint32_t group, tn_program **joined,
-                          tn_error *error) {
+tn_status tn_program_join(const tn_program *program, uint32_t group, const tn_rules *rules,
+                          tn_program **joined, tn_error *error) {
     uint32_t encoded;
     tn_region *regions = NULL;
     (void)tn_program_encoded(program, &encoded);
@@ -238,6 +241,7 @@ tn_status tn_program_join(const tn_program *program, uint32_t group, tn_program 
         TN_FAIL(error, TN_E_UNSUPPORTED,
                 "a program that keeps tensors encoded is not made one of several ranks");
     join_state it = {.graph = tn_program_graph(program),
+                     .rules = rules,
                      .from = tn_program_instructions(program),
                      .count = tn_program_count(program),
                      .group = group,

@@ -46,12 +46,13 @@ typedef struct pipeline {
     /* whether each rank sends the whole of a tensor that all ranks of its stage have, instead of a
      * section */
     bool whole_sends;
-    uint32_t slack;      /* number of passes after which a stage waits for the end of a SEND */
-    uint32_t pass_count; /* passes per stage, including one for the updates */
-    tn_home *homes;      /* [operators] */
-    uint64_t *on;        /* for each operator, bit s: stage s runs it */
-    pipeline_op **ops;   /* [count] */
-    uint32_t *op_count;  /* [count] */
+    const tn_rules *rules; /* rules of the user about tensors that ranks of a stage gather */
+    uint32_t slack;        /* number of passes after which a stage waits for the end of a SEND */
+    uint32_t pass_count;   /* passes per stage, including one for the updates */
+    tn_home *homes;        /* [operators] */
+    uint64_t *on;          /* for each operator, bit s: stage s runs it */
+    pipeline_op **ops;     /* [count] */
+    uint32_t *op_count;    /* [count] */
     /* array of message_count messages, sorted by sender, then in the order of sending */
     pipeline_message *list;
     uint32_t message_count;
@@ -699,7 +700,7 @@ static tn_status pipe_make(pipeline *pipe, uint32_t stage, uint32_t part, uint32
     pipe->group = group;
     if (pipe->tensor == 1) return pipeline_emit(pipe, stage, made);
     TN_TRY(pipeline_emit(pipe, stage, &plain));
-    tn_status status = tn_program_join(plain, group, made, pipe->error);
+    tn_status status = tn_program_join(plain, group, pipe->rules, made, pipe->error);
     tn_program_destroy(plain);
     return status;
 }
@@ -757,6 +758,7 @@ tn_status tn_program_pipeline(const tn_program *program, const tn_program_pipeli
                      .count = options.stage_count,
                      .tensor = options.tensor_ranks > 1 ? options.tensor_ranks : 1,
                      .whole_sends = options.whole_sends,
+                     .rules = options.rules,
                      .slack = 2,
                      .pass_count = 2 * pieces * options.stages->rounds + 1,
                      .passes = {options.stage_count, pieces, options.stages->rounds,

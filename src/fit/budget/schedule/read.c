@@ -14,6 +14,7 @@
 
 #include "fit/budget/costs.h"
 #include "graph/attr.h"
+#include "graph/op.h"
 #include "program/program.h"
 
 /* --- one job ---------------------------------------------------------------------------------- */
@@ -55,14 +56,15 @@ tn_status tn__read_note(tn__read_state *s, tn_tensor_id id) {
 }
 
 /* Lists all tensors that the instructions of a job read, including those inside its blocks. */
-static tn_status read_reads(tn__read_state *s, uint32_t first, uint32_t last) {
+static tn_status read_reads(tn__read_state *s, tn_op_id owner, uint32_t first, uint32_t last) {
     const tn_region *regions = tn_program_regions(s->map->program);
     for (uint32_t step = first; step < last; step++) {
+        if (s->instructions[step].opcode == TN_SCATTER)
+            TN_TRY(tn__read_note(s, s->instructions[step].tensor));
         if (s->instructions[step].opcode != TN_APPLY) continue;
         const tn_op *op = tn_graph_op(s->graph, s->instructions[step].op);
         for (uint32_t i = 0; i < op->input_count; i++) TN_TRY(tn__read_note(s, op->inputs[i]));
     }
-    tn_op_id owner = s->instructions[last - 1].op;
     bool has_blocks = tn__op_has_blocks(tn_graph_op(s->graph, owner));
     for (uint32_t r = 0; has_blocks && r < tn_program_region_count(s->map->program); r++) {
         const tn_block *block = tn_graph_block(s->graph, regions[r].block);
@@ -77,7 +79,7 @@ static tn_status read_inputs(tn__read_state *s, uint32_t id) {
     tn__read_job *place = &s->places[id];
     tn__dag_map *map = s->map;
     map->read_first[id] = (uint32_t)s->reads.count;
-    TN_TRY(read_reads(s, map->first[id], map->last[id]));
+    TN_TRY(read_reads(s, s->jobs[id].job.op, map->first[id], map->last[id]));
     if (s->reads.count >= TN_NONE) TN_FAIL(s->error, TN_E_UNSUPPORTED, "more than 2^32 operands");
     map->read_count[id] = (uint32_t)s->reads.count - map->read_first[id];
     place->inputs = tn__read_begin_list(s);
@@ -133,11 +135,14 @@ static uint32_t read_inplace(const tn__read_state *s, tn_op_id id) {
 
 /* --- repeats --- */
 
-/* Whether an operator may be repeated: it has a repeat form, and all outputs of that form have
- * memory of their own. Readers of a value that is received several times from other ranks are not
- * repeated, because each time it is a new value. */
+/* Whether an operator may be repeated, by a pass or at least by a rule: it has a repeat form, and
+ * all outputs of that form have memory of their own. Readers of a value that is received several
+ * times from other ranks are not repeated, because each time it is a new value. Operators that
+ * gather values from ranks are not repeated either: the division of the program decides about them,
+ * and obeys rules (folder dist). */
 static bool read_repeats(const tn__read_state *s, tn_op_id id, const tn_op_form *form) {
     if (form->type == NULL || s->begin[id] != TN_NONE) return false;
+    if (tn__op_has(s->graph, id, TN_RULE_GATHERED)) return false;
     for (uint32_t k = 0; k < form->output_count; k++) {
         tn_tensor_id tensor = form->op->outputs[k];
         if (tensor != TN_NONE && s->map->root[tensor] != tensor) return false;
@@ -152,9 +157,10 @@ static bool read_repeats(const tn__read_state *s, tn_op_id id, const tn_op_form 
 
 static tn_status read_again(tn__read_state *s, uint32_t id) {
     tn__job *job = &s->jobs[id].job;
-    tn_op_form form = tn_op_form_of(s->graph, job->op, true);
+    const bool combines = tn__op_has(s->graph, job->op, TN_RULE_RANKS_COMBINE);
+    tn_op_form form = tn_op_form_of(s->graph, job->op, !combines);
     if (!read_repeats(s, job->op, &form)) return TN_OK;
-    job->flags |= TN__JOB_REPEATS;
+    job->flags |= combines ? TN__JOB_BY_RULE : TN__JOB_REPEATS;
     s->places[id].recompute_inputs = tn__read_begin_list(s);
     for (uint32_t i = 0; i < form.input_count; i++) {
         tn_tensor_id input = tn_op_form_input(&form, i);
@@ -200,6 +206,8 @@ static void read_each_change(tn__read_state *s, uint32_t id,
     for (uint32_t step = s->map->first[id]; step < s->map->last[id]; step++) {
         tn_op_id op = s->instructions[step].op;
         uint64_t changes = op == TN_NONE ? 0 : tn_op_changes(s->graph, op);
+        /* communication after an operator belongs to the computation of its result */
+        if (op == TN_NONE && s->jobs[id].job.op != TN_NONE) continue;
         tn_tensor_id changed = tn_instruction_effects(&s->instructions[step]).changes;
         if (changed != TN_NONE && s->map->root[changed] != TN_NONE)
             each(s, s->map->root[changed], id);
@@ -282,12 +290,13 @@ static tn_status read_orders(tn__read_state *s) {
     return TN_OK;
 }
 
-/* Adds the job of an operator that has its instruction at `step`. */
-static tn_status read_job_of(tn__read_state *s, tn_op_id op, uint32_t step) {
+/* Adds the job of an operator that has its instruction at `step`. `last`: the first instruction that
+ * does not belong to it. */
+static tn_status read_job_of(tn__read_state *s, tn_op_id op, uint32_t step, uint32_t last) {
     uint32_t id = s->job_count++;
     s->jobs[id].job = (tn__job){.op = op, .inplace = TN_NONE};
     s->map->first[id] = s->begin[op] != TN_NONE ? s->begin[op] : step;
-    s->map->last[id] = step + 1;
+    s->map->last[id] = last;
     TN_TRY(read_inputs(s, id));
     TN_TRY(read_outputs(s, id));
     TN_TRY(read_again(s, id));
@@ -428,7 +437,7 @@ static tn_status read_instruction(tn__read_state *s, uint32_t step) {
             read_note_part(s, it->op, s->last_part);
             return TN_OK;
         }
-        return read_job_of(s, it->op, step);
+        return read_job_of(s, it->op, step, step + 1);
     case TN_GET:
         map->gets[map->get_count++] = it->tensor;
         if (map->value[it->tensor] != TN_NONE)
@@ -462,11 +471,53 @@ static void read_settle(tn__read_state *s) {
         const uint32_t *outputs = s->lists.items + s->places[j].outputs;
         read_held(s, &it->job);
         for (uint32_t k = 0; k < it->job.output_count; k++)
-            if (s->stays[outputs[k]]) it->job.flags &= ~(uint32_t)TN__JOB_REPEATS;
+            if (s->stays[outputs[k]])
+                it->job.flags &= ~(uint32_t)(TN__JOB_REPEATS | TN__JOB_BY_RULE);
     }
     for (uint32_t v = 0; v < s->value_count; v++)
         if (s->stays[v] || s->values[v].bytes == 0)
             s->values[v].flags &= ~(uint32_t)TN__VALUE_COPIES;
+}
+
+/* Returns the operator whose result the ranks combine on stream 0 at this step; TN_NONE: there is
+ * none. An APPLY and the REDUCE directly after it, or a SCATTER, compute its result together, so
+ * they are one job. *last: the first instruction after them. */
+static tn_op_id read_combines(const tn__read_state *s, uint32_t step, uint32_t *last) {
+    const tn_instruction *it = &s->instructions[step], *then = it + 1;
+    tn_tensor_id made = TN_NONE;
+    *last = step + 1;
+    if (it->stream != 0) return TN_NONE;
+    if (it->opcode == TN_SCATTER) made = it->other;
+    if (it->opcode == TN_APPLY && step + 1 < tn_program_count(s->map->program) &&
+        then->opcode == TN_REDUCE && then->stream == 0 && then->wait == 0) {
+        made = tn_graph_op(s->graph, it->op)->outputs[0];
+        if (made != then->tensor) made = TN_NONE;
+        *last = step + 2;
+    }
+    if (made == TN_NONE || s->several[made] || tn__read_is_static(s, made)) return TN_NONE;
+    const tn_op_id op = tn_graph_tensor(s->graph, made)->producer;
+    return op != TN_NONE && tn__op_has(s->graph, op, TN_RULE_RANKS_COMBINE) ? op : TN_NONE;
+}
+
+bool tn__read_is_combined(const tn__read_state *s, uint32_t step) {
+    uint32_t last;
+    return read_combines(s, step, &last) != TN_NONE;
+}
+
+/* Reads the job of one step, or of several, of a program of several ranks. */
+static tn_status read_rank_step(tn__read_state *s, uint32_t step, uint32_t *next) {
+    uint32_t last;
+    const tn_op_id op = read_combines(s, step, &last);
+    *next = last;
+    if (op == TN_NONE) {
+        *next = step + 1;
+        return s->instructions[step].opcode != TN_APPLY ? tn__read_message_job(s, step, next)
+                                                        : read_instruction(s, step);
+    }
+    if (s->map->value[tn_graph_op(s->graph, op)->outputs[0]] != TN_NONE)
+        return read_refuse(s, step);
+    TN_TRY(read_define(s, op));
+    return read_job_of(s, op, step, last);
 }
 
 static tn_status read_walk(tn__read_state *s) {
@@ -475,9 +526,9 @@ static tn_status read_walk(tn__read_state *s) {
         if (tn__read_is_static(s, t)) s->map->root[t] = t;
     TN_TRY(tn__read_messages(s));
     for (uint32_t step = 0; step < count;) {
-        bool communicates = s->communicates && s->instructions[step].opcode != TN_APPLY;
-        TN_TRY(communicates ? tn__read_message_job(s, step, &step) : read_instruction(s, step));
-        step += !communicates;
+        uint32_t next = step + 1;
+        TN_TRY(s->communicates ? read_rank_step(s, step, &next) : read_instruction(s, step));
+        step = next;
     }
     tn__read_messages_end(s);
     TN_TRY(read_orders(s));
@@ -496,7 +547,7 @@ static tn_status read_hand_over(tn__read_state *s, tn__dag *dag) {
         it->outputs = at + place->outputs;
         it->after = at + place->after;
         it->limits = at + place->limits;
-        if (!(it->job.flags & TN__JOB_REPEATS)) {
+        if (!(it->job.flags & (TN__JOB_REPEATS | TN__JOB_BY_RULE))) {
             it->job.recompute_input_count = it->job.recompute_output_count = 0;
             continue;
         }

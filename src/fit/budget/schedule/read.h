@@ -111,6 +111,9 @@ tn_status tn__read_message_job(tn__read_state *s, uint32_t step, uint32_t *next)
  * `below`. */
 tn_status tn__read_held(tn__read_state *s, uint32_t first, uint32_t last, uint32_t below,
                         uint32_t *count);
+/* Whether an instruction belongs to the job of an operator whose result the ranks combine
+ * (read.c). */
+bool tn__read_is_combined(const tn__read_state *s, uint32_t step);
 /* Must be called after all jobs are added: ends the use of each value by messages at the job that
  * knows the message to be complete. */
 void tn__read_messages_end(tn__read_state *s);

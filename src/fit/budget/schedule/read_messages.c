@@ -4,7 +4,8 @@
  *     jobs      a         [makes x, reads a]  b      [reads x]  c       [reads a]  d
  *
  * Consecutive instructions that run no operator form one job, which costs nothing and is not
- * repeated. First runs in such a program keep their order (answer.c sets this), and no other
+ * repeated. The exception is a REDUCE or SCATTER on stream 0 that computes the result of an operator
+ * (RankSum): it belongs to the operator's job, which a rule of the user may repeat. First runs in such a program keep their order (answer.c sets this), and no other
  * instruction is inserted between the instructions of such a job. So all ranks communicate in the
  * order of their original programs, and each rank waits only for the messages for which it waited
  * before, and for its own operators. Therefore, if the programs of all ranks are valid together
@@ -163,8 +164,11 @@ tn_status tn__read_message_job(tn__read_state *s, uint32_t step, uint32_t *next)
     map->first[id] = step;
     map->read_first[id] = (uint32_t)s->reads.count;
     s->places[id].inputs = tn__read_begin_list(s);
-    for (; last < tn_program_count(map->program) && messages_is(&s->instructions[last]); last++)
+    for (; last < tn_program_count(map->program) && messages_is(&s->instructions[last]); last++) {
+        /* a SCATTER that computes the result of an operator is a job of its own */
+        if (last > step && tn__read_is_combined(s, last)) break;
         TN_TRY(messages_one(s, last, below, &job->input_count));
+    }
     TN_TRY(tn__read_held(s, step, last, below, &job->input_count));
     map->last[id] = *next = last;
     map->read_count[id] = (uint32_t)s->reads.count - map->read_first[id];

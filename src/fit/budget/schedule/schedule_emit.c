@@ -19,6 +19,7 @@
 
 #include "fit/budget/schedule/schedule_graph.h"
 #include "graph/attr.h"
+#include "program/program.h"
 
 typedef struct tn__emit_copies {
     /* [actions] for OUT, the action after which the value is copied; for ENCODE, the action itself;
@@ -349,6 +350,26 @@ static tn_status emit_messages(emit_program *s, uint32_t job) {
     return TN_OK;
 }
 
+/* Whether the ranks combine the result of a job's operator, in an instruction of the job. */
+static bool emit_is_combined(const emit_program *s, uint32_t job) {
+    return tn__instruction_talks(&s->old[s->map->last[job] - 1]);
+}
+
+/* Writes the instructions of a job whose result the ranks combine. In a repeat, they wait for
+ * nothing and give no signals. */
+static tn_status emit_combined(emit_program *s, uint32_t job, bool recompute) {
+    const uint32_t first = s->map->first[job], last = s->map->last[job] - 1;
+    tn_instruction it = s->old[last];
+    if (first < last)
+        TN_TRY(emit_apply(s, s->dag->jobs[job].op, recompute, recompute ? NULL : &s->old[first]));
+    if (it.opcode == TN_SCATTER) TN_TRY(emit_drop(s, it.other));
+    if (recompute) it.wait = it.signal = 0;
+    s->said = (uint32_t)s->count;
+    TN_TRY(emit_add(s, it));
+    if (it.opcode == TN_SCATTER) emit_is_here(s, it.other);
+    return TN_OK;
+}
+
 static tn_status emit_run(emit_program *s, uint32_t job) {
     const tn__dag_map *map = s->map;
     tn_op_id op = s->dag->jobs[job].op;
@@ -361,10 +382,14 @@ static tn_status emit_run(emit_program *s, uint32_t job) {
     for (uint32_t i = 0; !recompute && i < map->read_count[job]; i++)
         TN_TRY(emit_need(s, map->reads[map->read_first[job] + i]));
     uint32_t first = (uint32_t)s->count;
-    for (uint32_t step = map->first[job]; step + 1 < map->last[job]; step++)
-        TN_TRY(emit_add(s, s->old[step]));
-    TN_TRY(emit_apply(s, op, recompute, recompute ? NULL : &s->old[map->last[job] - 1]));
-    TN_TRY(emit_regions(s, job, first));
+    if (emit_is_combined(s, job)) {
+        TN_TRY(emit_combined(s, job, recompute));
+    } else {
+        for (uint32_t step = map->first[job]; step + 1 < map->last[job]; step++)
+            TN_TRY(emit_add(s, s->old[step]));
+        TN_TRY(emit_apply(s, op, recompute, recompute ? NULL : &s->old[map->last[job] - 1]));
+        TN_TRY(emit_regions(s, job, first));
+    }
     for (uint32_t k = 0; k < form.output_count; k++)
         if (form.op->outputs[k] != TN_NONE) TN_TRY(emit_parts(s, form.op->outputs[k]));
     return TN_OK;

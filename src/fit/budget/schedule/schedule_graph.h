@@ -41,8 +41,11 @@ typedef struct tn__dag_value {
     uint32_t flags; /* TN__VALUE_*: flags of the value */
 } tn__dag_value;
 
-enum {                           /* flags of a job: tn__job.flags */
-       TN__JOB_REPEATS = 1u << 0 /* the job may be repeated */
+enum {                            /* flags of a job: tn__job.flags */
+       TN__JOB_REPEATS = 1u << 0, /* the job may be repeated */
+       /* Only a rule of the user may repeat the job, because ranks communicate after it: rules are
+        * the same on all ranks, and the choices of a pass may not be. Passes never see the flag */
+       TN__JOB_BY_RULE = 1u << 1
 };
 
 typedef struct tn__job {

@@ -140,7 +140,7 @@ static const tn_op_rule bucket_rules[] = {
     {.type = "ShardPart", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1,
      .shape = bucket_shape_part, .view = bucket_view_part},
     {.type = "ShardWhole", .inputs_min = 1, .inputs_max = 1, .outputs_max = 1,
-     .shape = bucket_shape_whole},
+     .shape = bucket_shape_whole, .flags = TN_RULE_SHARD_WHOLE},
 };
 /* clang-format on */
 

@@ -23,7 +23,8 @@
  * other in memory: all extents before the axis are 1. No rank has all scores: ranks exchange their
  * maximum and sums, three numbers per sample in float64. Operators that combine data of ranks keep
  * their order (TN_RULE_ORDERED), so that all ranks send the same messages in the same order. They
- * are never recomputed, because that would give the rank's own data.
+ * are only recomputed if a rule of the user says so, because then all ranks do it, at the same
+ * place; the repeat is followed by the same communication as the first run.
  * Source: Shoeybi et al., "Megatron-LM" (2019), section 3; Korthikanti et al., "Reducing Activation
  * Recomputation in Large Transformer Models" (2022), section 4.2.
  */
