@@ -77,8 +77,8 @@ enum {
       "for running a language model: type of its weights, f32, bf16, f8, int8, int4, nf4, gptq, "  \
       "awq, mxfp4, or a llama.cpp mix such as q4_k_m (default: as in the file)")                   \
     X(ESTIMATE_CACHE_TYPE, "cache-type", "TYPE",                                                   \
-      "for running a language model: type of its KV cache, f32, bf16, f16, f8_e4m3, i8, q8_0, "    \
-      "q4_0 (default: bf16)")                                                                      \
+      "type of a language model's KV cache: f32, bf16, f16, f8_e4m3, i8, q8_0, q4_0 (default: "    \
+      "bf16)")                                                                                     \
     X(ESTIMATE_PREFILL, "prefill", "N",                                                            \
       "tokens of all sequences in one forward pass of a language model (default: as in the "       \
       "runtime: llama.cpp 512, vllm 8192, transformers all)")                                      \
