@@ -246,13 +246,13 @@ const struct argp cli_pruned_argp = {.options = pruned_options, .parser = pruned
 enum { STREAMED_STORAGE = 1750, STREAMED_CACHE, STREAMED_FORMS };
 
 #define STREAMED_OPTIONS(X)                                                                        \
-    X(STREAMED_STORAGE, "storage", "SIZE/s",                                                         \
+    X(STREAMED_STORAGE, "storage", "SIZE/s",                                                       \
       "with --allow stream: limit the read speed of weight files, such as 2GB/s (default: no "     \
       "limit; the speed is measured)")                                                             \
-    X(STREAMED_CACHE, "storage-cache", NULL,                                                 \
+    X(STREAMED_CACHE, "storage-cache", NULL,                                                       \
       "with --allow stream: let the system cache weight files (default: every run reads them "     \
       "from storage)")                                                                             \
-    X(STREAMED_FORMS, "forms", "DIR",                                                                \
+    X(STREAMED_FORMS, "forms", "DIR",                                                              \
       "with --allow stream: folder for temporary files of weights in the layout of the kernels "   \
       "(default: $TMPDIR, else /tmp)")
 
