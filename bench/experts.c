@@ -4,8 +4,8 @@
  *
  * MODEL has one float32 input, as tests/cli/mixtures.py writes it. The inputs of STEPS runs are
  * random vectors; each is CORRELATION times the one before plus noise, so that routers choose some
- * experts again. With FILE they are the float32 vectors of this file (experts_trained.py). PART is a
- * part of the bytes that all weights and the arena need. One line for each part: experts in the
+ * experts again. With FILE they are the float32 vectors of this file (experts_trained.py). PART is
+ * a part of the bytes that all weights and the arena need. One line for each part: experts in the
  * cache; hits, right guesses and bytes per run, and milliseconds per run, after the first half of
  * the runs.
  */

@@ -378,7 +378,8 @@ TN_API TN_CHECKED tn_status tn_program_average(const tn_program *program, uint32
  * Memory limits how early: the gathered parameters take at most the bytes that one instruction
  * reads plus `ahead_bytes`. A parameter that is read again before that many bytes of other
  * parameters is kept. Rules (fit.h) about the operators ShardWhole can say otherwise: KEEP gathers
- * once, in addition to these bytes; RECOMPUTE gathers again for the backward pass. The programs of the ranks differ only in their shards. */
+ * once, in addition to these bytes; RECOMPUTE gathers again for the backward pass. The programs of
+ * the ranks differ only in their shards. */
 typedef struct tn_program_shard_options {
     size_t struct_size;
     tn_shard shard;
@@ -410,8 +411,7 @@ TN_API TN_CHECKED tn_status tn_program_shard(const tn_program *program,
  *
  * program  not changed; must outlive the graph of the new program. An operator that a rule
  *          recomputes is followed by its communication each time
- * rules    rules (fit.h), the same on all ranks: KEEP of a RankGather keeps its result instead; NULL:
- *          none
+ * rules    rules (fit.h), the same on all ranks: KEEP of a RankGather keeps its result; NULL: none
  * joined   out
  * Errors: E_UNSUPPORTED (tensors that are kept encoded), those of tn_program_from. */
 TN_API TN_CHECKED tn_status tn_program_join(const tn_program *program, uint32_t group,

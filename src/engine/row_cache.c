@@ -13,11 +13,11 @@
  *
  * Which rows are in the cache follows from the order of visits alone, not from times, so the counts
  * are the same in every run. A guess that is wrong costs its read: the next visit waits for it,
- * because its slots cannot be reused before. So guesses are judged: each row that was guessed for an
- * operator, and was not in the cache, adds 1 to the operator's score if the operator used it, and
- * subtracts 1 if not. With a score below 0 such rows are not read, only judged. The score stays
- * within -ROWS_SCORE and ROWS_SCORE, so a few visits change the decision. As long as no guess for an
- * operator has been judged, the common score of all operators decides.
+ * because its slots cannot be reused before. So guesses are judged: each row that was guessed for
+ * an operator, and was not in the cache, adds 1 to the operator's score if the operator used it,
+ * and subtracts 1 if not. With a score below 0 such rows are not read, only judged. The score stays
+ * within -ROWS_SCORE and ROWS_SCORE, so a few visits change the decision. As long as no guess for
+ * an operator has been judged, the common score of all operators decides.
  *
  * If the read of a part fails, the calling thread reads it once more, for the error's path and
  * byte.

@@ -26,8 +26,8 @@ typedef struct tn__ruled {
 
 /* Whether the user gave any rules. */
 bool tn__rules_any(const tn_rules *rules);
-/* Returns the kind of the rule that matches an operator; TN_RULE_COUNT: no rule of the list does. For
- * operators about which the division of a program decides (TN_RULE_GATHERED). */
+/* Returns the kind of the rule that matches an operator; TN_RULE_COUNT: no rule of the list does.
+ * For operators about which the division of a program decides (TN_RULE_GATHERED). */
 tn_rule_kind tn__rules_of(const tn_rules *rules, const tn_graph *graph, tn_op_id op);
 /* Whether an operator belongs to a backward pass: it makes a gradient. */
 bool tn__rules_is_backward(const tn_graph *graph, tn_op_id op);

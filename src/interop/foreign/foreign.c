@@ -6,8 +6,8 @@
  * In XLA a value is freed after all values of the same step are allocated, except at the same
  * offset: there one live range may end at the step in which the other begins. Values at one offset
  * that overlap for longer are not joined, so that the verifier finds them. The same holds for
- * ExecuTorch, but a view may begin anywhere within the live range of the value that it views, and so
- * may a value of equal size: the exporter may have declared it in place, which the file does not
+ * ExecuTorch, but a view may begin anywhere within the live range of the value that it views, and
+ * so may a value of equal size: the exporter may have declared it in place, which the file does not
  * show.
  *
  * Cost: O(n log n) for n values.

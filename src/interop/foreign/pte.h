@@ -80,9 +80,9 @@ typedef struct pte_fact {
 } pte_fact;
 
 /* Finds the values that are views of others or scratch memory, and sets the live ranges and marks
- * of the plan accordingly (pte_views.c). `facts` [values of the plan]. The live ranges must be those
- * of the uses. `is_complete`: the file has an instruction for each view. Cost: O(n log n) for n
- * values. */
+ * of the plan accordingly (pte_views.c). `facts` [values of the plan]. The live ranges must be
+ * those of the uses. `is_complete`: the file has an instruction for each view. Cost: O(n log n) for
+ * n values. */
 tn_status tn__pte_views(tn_foreign *foreign, pte_fact *facts, bool is_complete, tn_error *error);
 
 /* Opens and verifies a file, and finds a method; `method` NULL: the first one. */

@@ -693,9 +693,9 @@ typedef struct verify_scope {
     bool *torn;
 } verify_scope;
 
-/* Returns the buffer `id` of the bank, and its offset, if it is swept; else NULL. Left out are groups
- * with ties that are broken, and buffers that end beyond 64 bits: both are reported as conflicts
- * already. */
+/* Returns the buffer `id` of the bank, and its offset, if it is swept; else NULL. Left out are
+ * groups with ties that are broken, and buffers that end beyond 64 bits: both are reported as
+ * conflicts already. */
 static const tn_body *verify_swept(const verify_scope *scope, tn_bank_id bank, size_t id,
                                    uint64_t *offset) {
     const tn__wholes *wholes = scope->wholes;

@@ -453,8 +453,8 @@ static tn_status walk_leave(walk_state *walk, uint32_t region, uint32_t step) {
 static tn_status walk_copy(walk_state *walk, uint32_t step, uint32_t *contents);
 
 /* Numbers the contents of a tensor after a REDUCE. `own` is the number of its contents before. If
- * an earlier REDUCE began with the same contents, so did those of the other ranks, and the result is
- * the same. Only results of operators that mark such a sum are combined twice. */
+ * an earlier REDUCE began with the same contents, so did those of the other ranks, and the result
+ * is the same. Only results of operators that mark such a sum are combined twice. */
 static void walk_combine(walk_state *walk, tn_tensor_id tensor, uint32_t own) {
     walk_tensor *it = &walk->tensors[tensor];
     const tn_op_id maker = tn_graph_tensor(walk->verify->graph, tensor)->producer;

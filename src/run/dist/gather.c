@@ -10,9 +10,9 @@
  * unit is resident. A unit stays resident between two reads if at most `most` bytes of units,
  * including its own, are read from the first to the second. So at most `most` bytes are resident,
  * as in a least-recently-used cache of that size. A rule of the user may say that a unit is kept
- * (one interval, in addition to `most` bytes), or gathered again for the backward pass. Each interval
- * begins with a GATHER. It is issued as early as `most` allows, but never before that of an earlier
- * interval, because all ranks must issue GATHERs in one order.
+ * (one interval, in addition to `most` bytes), or gathered again for the backward pass. Each
+ * interval begins with a GATHER. It is issued as early as `most` allows, but never before that of
+ * an earlier interval, because all ranks must issue GATHERs in one order.
  *
  * Cost: O(instructions + reads x units), memory O(instructions + tensors).
  */

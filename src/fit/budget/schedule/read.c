@@ -290,8 +290,8 @@ static tn_status read_orders(tn__read_state *s) {
     return TN_OK;
 }
 
-/* Adds the job of an operator that has its instruction at `step`. `last`: the first instruction that
- * does not belong to it. */
+/* Adds the job of an operator that has its instruction at `step`. `last`: the first instruction
+ * that does not belong to it. */
 static tn_status read_job_of(tn__read_state *s, tn_op_id op, uint32_t step, uint32_t last) {
     uint32_t id = s->job_count++;
     s->jobs[id].job = (tn__job){.op = op, .inplace = TN_NONE};

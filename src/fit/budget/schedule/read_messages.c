@@ -4,11 +4,12 @@
  *     jobs      a         [makes x, reads a]  b      [reads x]  c       [reads a]  d
  *
  * Consecutive instructions that run no operator form one job, which costs nothing and is not
- * repeated. The exception is a REDUCE or SCATTER on stream 0 that computes the result of an operator
- * (RankSum): it belongs to the operator's job, which a rule of the user may repeat. First runs in such a program keep their order (answer.c sets this), and no other
- * instruction is inserted between the instructions of such a job. So all ranks communicate in the
- * order of their original programs, and each rank waits only for the messages for which it waited
- * before, and for its own operators. Therefore, if the programs of all ranks are valid together
+ * repeated. The exception is a REDUCE or SCATTER on stream 0 that computes the result of an
+ * operator (RankSum): it belongs to the operator's job, which a rule of the user may repeat. First
+ * runs in such a program keep their order (answer.c sets this), and no other instruction is
+ * inserted between the instructions of such a job. So all ranks communicate in the order of their
+ * original programs, and each rank waits only for the messages for which it waited before, and for
+ * its own operators. Therefore, if the programs of all ranks are valid together
  * (tn_programs_verify), they stay valid if each one is fitted to its budget separately.
  *
  * A message runs on a stream of its own and uses its values until stream 0 knows that it is

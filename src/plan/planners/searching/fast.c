@@ -66,9 +66,9 @@
 #define FAST_PUT_WORK 400000u
 /* number of units that each buffer adds to the limit of the work of `guillotine` */
 #define FAST_PUT_WORK_EACH 20u
-/* limit of the work of `guillotine` before greedy by size runs, without the part that grows with the
- * buffers: sufficient for packings without chance matches, and a small part of the time that greedy
- * by size takes */
+/* limit of the work of `guillotine` before greedy by size runs, without the part that grows with
+ * the buffers: sufficient for packings without chance matches, and a small part of the time that
+ * greedy by size takes */
 #define FAST_PUT_FIRST 1000u
 /* number of buffers for each further unit of this limit */
 #define FAST_PUT_FIRST_EACH 8u
