@@ -110,7 +110,7 @@ def sums(made: Any, weight: Any, y: Any, dilation: Any, groups: int) -> int:
         return 0
     pixels = (up(int(made.shape[1])) + CHANNELS) * (count(made.shape[2:]) + CHANNELS)
     columns = count(weight.shape[1:]) * groups * count(y.shape[2:]) if spread else 0
-    return 2 * torch.get_num_threads() * (pixels + columns)
+    return 2 * int(torch.get_num_threads()) * (pixels + columns)
 
 
 def pairs(x: Any, weight: Any, grad: Any, padding: Any, dilation: Any, groups: int, last: bool) -> int:
@@ -128,7 +128,7 @@ def pairs(x: Any, weight: Any, grad: Any, padding: Any, dilation: Any, groups: i
     odd = int(weight.shape[0]) // groups % CHANNELS or int(weight.shape[1]) % CHANNELS
     if by_depth or odd and not is_by_depth(weight, groups) or any(n != 1 for n in dilation):
         one += 6 * wide + 2 * groups * count(weight.shape[1:]) * count(grad.shape[2:])
-    return torch.get_num_threads() * one
+    return int(torch.get_num_threads()) * one
 
 
 def has_few(x: Any, weight: Any, groups: int, last: bool) -> bool:
