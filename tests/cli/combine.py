@@ -96,7 +96,7 @@ def run(words, **more):
 def arguments(command):
     """{option: placeholder, None: no value}."""
     text = run([command, "--help=all"], env={**os.environ, "COLUMNS": "200"}).stdout
-    return {name: value for name, value in re.findall(r"^ +(?:-\w, )?--([a-z-]+)(?:=(\S+))?", text, re.M)}
+    return {name: value for name, value in re.findall(r"^ {2,6}(?:-\w, )?--([a-z-]+)(?:=(\S+))?", text, re.M)}
 
 
 def option(command, text):
