@@ -123,9 +123,10 @@ static bool beneath_step(beneath_walk *walk, int flags, int *opened) {
         return failed;
     }
     if (!last) {
-        if (walk->depth + 1 == BENEATH_DEPTH) {
+        bool folder = S_ISDIR(facts.st_mode);
+        if (!folder || walk->depth + 1 == BENEATH_DEPTH) {
             close(found);
-            errno = ENAMETOOLONG;
+            errno = folder ? ENAMETOOLONG : ENOTDIR;
             return true;
         }
         walk->folders[++walk->depth] = found;
