@@ -68,7 +68,7 @@ add_custom_target(tenure_tests)
 add_custom_target(tenure_gate)
 
 function(tenure_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 test "" "IN;TIMEOUT;THREADS" "NEEDS;COMMAND")
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "IN;TIMEOUT;THREADS;ALONE_WITH" "NEEDS;COMMAND")
   list(GET test_COMMAND 0 program)
   if(NOT name MATCHES "${TENURE_TEST_ONLY}" OR (CMAKE_CROSSCOMPILING AND NOT TARGET ${program})) # scripts start programs without an emulator
     return()
@@ -146,6 +146,9 @@ function(tenure_test name)
   endif()
   if(test_THREADS)
     set_tests_properties(${full} PROPERTIES PROCESSORS ${test_THREADS})
+  endif()
+  if(test_ALONE_WITH) # tests that write the same folder do not run at once
+    set_tests_properties(${full} PROPERTIES RESOURCE_LOCK ${test_ALONE_WITH})
   endif()
   foreach(part IN LISTS targets)
     if(TARGET ${part})

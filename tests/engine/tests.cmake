@@ -12,7 +12,7 @@ tenure_test(engine.nodes_rewrite COMMAND node_tests --rewrite ${node_list})
 # make compare.
 find_program(TENURE_DEBIAN_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(TENURE_NODE node)
-tenure_test(engine.compare_ort NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
+tenure_test(engine.compare_ort ALONE_WITH ort NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/compare_ort.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/ort)
 tenure_test(engine.fashion NEEDS TENURE_DEBIAN_PYTHON3
@@ -31,12 +31,12 @@ tenure_test(engine.onnx_2026 NEEDS TENURE_DEBIAN_PYTHON3
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/onnx_2026
                     ${PROJECT_SOURCE_DIR}/../shared/data/onnx-2026)
 # Decoders with their caches, step by step, against ONNX Runtime itself.
-tenure_test(engine.decoders NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
+tenure_test(engine.decoders ALONE_WITH ort NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/decoders.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/ort
                     ${PROJECT_SOURCE_DIR}/../shared/data/onnx-2026)
 # Forms of contrib operators that the shared data lacks, against ONNX Runtime itself.
-tenure_test(engine.contrib_variants NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
+tenure_test(engine.contrib_variants ALONE_WITH ort NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/contrib_variants.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/ort)
 # FlexAttention, and the graphs in its attributes, against numpy.
@@ -44,7 +44,7 @@ tenure_test(engine.flex NEEDS TENURE_DEBIAN_PYTHON3
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/flex.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/flex)
 # Random operators with extreme operands and attributes, against ONNX Runtime itself.
-tenure_test(engine.extremes NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
+tenure_test(engine.extremes ALONE_WITH ort NEEDS TENURE_DEBIAN_PYTHON3 TENURE_NODE
             COMMAND ${TENURE_DEBIAN_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/engine/extremes.py
                     $<TARGET_FILE:tenure_command> ${PROJECT_BINARY_DIR}/ort)
 # Products with quantised weights in their stored bits, against numpy.
