@@ -18,4 +18,18 @@ static inline size_t tn__sorted_find(const tn__sort_item *items, size_t count, u
     return low;
 }
 
+/* Returns the number of the interval that contains `at`: the index of the last of the ascending
+ * edges that is not above it, or 0. Cost: O(log count). */
+static inline size_t tn__sorted_interval(const uint64_t *edges, size_t count, uint64_t at) {
+    size_t low = 0;
+    while (count - low > 1) {
+        size_t middle = low + (count - low) / 2;
+        if (edges[middle] <= at)
+            low = middle;
+        else
+            count = middle;
+    }
+    return low;
+}
+
 #endif

@@ -1,8 +1,8 @@
 /* match_document.c - compares what a plan of Tenure states about itself with the plan that its
  * input and its offsets give, for `tenure verify`.
  *
- * Whoever reads a plan uses more than its offsets: sizes, live ranges, the peak of each pool. So
- * the document is written again, by the function that writes plans, and every member that both
+ * Programs that read a plan use more than its offsets: sizes, live ranges, the peak of each pool.
+ * So the document is written again, by the function that writes plans, and every member that both
  * documents have must be equal. Members that record how the plan was found (planner, status, bound,
  * seed, work) cannot be computed again, and are not compared.
  */
@@ -77,7 +77,7 @@ static bool document_is_record(const char *path) {
     return false;
 }
 
-/* Whether a member is about tensors, and the input has none. */
+/* Whether a member is about tensors, but the input is a problem without tensors. */
 static bool document_is_unknown(const document_match *match) {
     const char *last = strrchr(match->path, '.');
     if (!match->lacks_tensors || last == NULL) return false;

@@ -5,15 +5,16 @@
  * Memory that a kernel gets as scratch space looks the same. The places tell them apart:
  *
  * - A view has the memory, offset, type and bytes of a value with a lower number, and no other
- * value has used these bytes since. So for each value that is read first, this file asks which
- * value used its bytes last. If that value fits, both are one storage, and the view's live range
- * begins at the last use of the other value. - Otherwise a value that may be scratch memory is
- * scratch memory, live only from its first use to its last. If a value that would fit was there
- * earlier, it may also be a view whose bytes were overwritten too early; this is a doubt. Scratch
- * memory of bytes is certain: kernels of ExecuTorch declare theirs as a list of bytes. - A value
- * that must be data but does not fit is not valid: its live range is extended to the value that
- * used its bytes last, so that the verifier reports both. If nothing has used its bytes, it counts
- * as state.
+ *   value has used these bytes since. So for each value that is read first, this file asks which
+ *   value used its bytes last. If that value fits, both are one storage, and the live range of the
+ *   view begins at the last use of the other value.
+ * - Otherwise a value that may be scratch memory is scratch memory, live only from its first use to
+ *   its last. If a value that would fit was there earlier, it may also be a view that was
+ *   overwritten too early; this is a doubt. Scratch memory of bytes is certain: kernels of
+ *   ExecuTorch declare theirs as a list of bytes.
+ * - A value that must be data but does not fit is not valid: its live range is extended to the
+ *   value that used its bytes last, so that the verifier reports both. If nothing has used its
+ *   bytes, it counts as state.
  *
  * The values are visited by first use. A segment tree over the bytes of a memory keeps the number
  * of the last visit: a visit sets it in a range, and a question reads the lowest and the highest
@@ -24,6 +25,7 @@
  *
  * Cost: O(n log n) for n values.
  */
+#include "base/sorted.h"
 #include "interop/foreign/pte.h"
 
 #include <inttypes.h>
@@ -52,15 +54,7 @@ typedef struct views_finder {
 
 /* Returns the number of the interval that begins at an edge. */
 static size_t views_edge(const views_tree *tree, uint64_t offset) {
-    size_t low = 0, high = tree->edge_count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (tree->edges[middle] <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return tn__sorted_interval(tree->edges, tree->edge_count, offset);
 }
 
 /* A node of the tree and the intervals [lo, hi) below it */

@@ -27,6 +27,7 @@
  * of n pieces that hold bytes at once, plus O(n streams) with clocks, plus O(separations + reuse
  * costs). O(n) memory.
  */
+#include "base/sorted.h"
 #include "plan/proof/verify_piece.h"
 
 #include <inttypes.h>
@@ -584,15 +585,7 @@ typedef struct verify_bytes { /* the bytes of a bank, cut into ranges at the bou
 } verify_bytes;
 
 static uint32_t verify_cut(const verify_bytes *bytes, uint64_t at) {
-    uint32_t low = 0, high = bytes->cut_count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (bytes->cuts[middle] <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)tn__sorted_interval(bytes->cuts, bytes->cut_count, at);
 }
 
 static bool verify_in_order(const verify_bytes *bytes, const verify_piece *a,

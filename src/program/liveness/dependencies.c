@@ -12,6 +12,7 @@
  * with one holder begins. A live range replaces the sections that it covers and leaves at most one
  * more, so all visits together meet O(live ranges) sections.
  */
+#include "base/sorted.h"
 #include "program/liveness/liveness.h"
 #include "program/program.h"
 
@@ -88,15 +89,7 @@ static void deps_set(deps_state *deps, uint32_t cut, bool starts) {
 }
 
 static uint32_t deps_cut(const deps_state *deps, uint64_t at) {
-    uint32_t low = 0, high = deps->cut_count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (deps->cuts[middle] <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)tn__sorted_interval(deps->cuts, deps->cut_count, at);
 }
 
 /* --- pairs --- */
