@@ -3,8 +3,8 @@
  *
  * Programs that read a plan use more than its offsets: sizes, live ranges, the peak of each pool.
  * So the document is written again, by the function that writes plans, and every member that both
- * documents have must be equal. Members that record how the plan was found (planner, status, bound,
- * seed, work) cannot be computed again, and are not compared.
+ * documents have must be equal. Members that record how the plan was found (planner, seed, work)
+ * cannot be computed again, and are not compared; status and bounds must not contradict the rest.
  */
 #include "base/base.h"
 #include "cli/model/kernel_target.h"
