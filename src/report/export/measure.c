@@ -132,20 +132,25 @@ static void measure_binding(const tn_occupancy *occupancy, export_candidate *to)
     }
 }
 
-/* Plans the arena for the operators in the order of the file. Sets offsets[tensor] if `offsets` is
- * not NULL. */
-static tn_status measure_plan(const tn_graph *graph, const uint64_t *workspaces, uint64_t alignment,
-                              uint64_t *offsets, export_candidate *to, tn_error *error) {
-    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
+/* Returns the limit of the placements of each plan. A caller who limits the work limits that of the
+ * plans too. */
+static uint64_t measure_plan_work(const tn_export_options *asked) {
+    bool is_less = asked->work_limit > 0 && asked->work_limit < MEASURE_PLAN_WORK;
+    return is_less ? asked->work_limit : MEASURE_PLAN_WORK;
+}
+
+/* Plans the arena for the operators in the order of the file, in at most `work` placements. Sets
+ * offsets[tensor] if `offsets` is not NULL. */
+static tn_status measure_plan(const tn_graph *graph, const tn_occupancy_options *memory,
+                              uint64_t work, uint64_t *offsets, export_candidate *to,
+                              tn_error *error) {
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
     tn_program *program = NULL;
     tn_occupancy *occupancy = NULL;
     tn_layout layout = {0};
-    memory.alignment = alignment;
-    memory.workspaces = workspaces;
-    options.work_limit = MEASURE_PLAN_WORK;
+    options.work_limit = work;
     tn_status status = tn_program_create(graph, NULL, &program, error);
-    if (status == TN_OK) status = tn_occupancy_create(program, &memory, &occupancy, error);
+    if (status == TN_OK) status = tn_occupancy_create(program, memory, &occupancy, error);
     if (status == TN_OK)
         status = tn_plan(tn_occupancy_problem(occupancy), &options, &layout, error);
     if (status == TN_OK && offsets != NULL)
@@ -194,13 +199,17 @@ static tn_status measure_planned(const tflite_plan *file, const tn_graph *graph,
 static tn_status measure_open_tflite(const tflite_plan *file, const tn_graph *graph,
                                      const tn_export_options *asked, export_candidate *to,
                                      tn_error *error) {
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     size_t ops = (size_t)tn_graph_op_count(graph) + 1,
            tensors = (size_t)tn_graph_tensor_count(graph) + 1;
     uint64_t *scratch = tn__alloc_array(&to->context, ops, sizeof *scratch);
     uint64_t *offsets = tn__alloc_array(&to->context, tensors, sizeof *offsets);
     tn_status status = scratch != NULL && offsets != NULL ? TN_OK : tn__no_memory(error, "a plan");
     if (status == TN_OK) status = tn__tflm_workspaces_of(file, graph, &asked->micro, scratch);
-    if (status == TN_OK) status = measure_plan(graph, scratch, 16, offsets, to, error);
+    memory.alignment = 16;
+    memory.workspaces = scratch;
+    if (status == TN_OK)
+        status = measure_plan(graph, &memory, measure_plan_work(asked), offsets, to, error);
     if (status == TN_OK)
         status = tn__tflm_arena_at(file, graph, NULL, &asked->micro, &to->arena, NULL);
     if (status == TN_OK) status = measure_planned(file, graph, asked, offsets, to);
@@ -298,6 +307,7 @@ static tn_status measure_image(const export_source *source, const export_split *
                                const tn_export_options *asked, export_candidate *to,
                                tn_error *error) {
     tn_import_options import = TN_IMPORT_OPTIONS_INIT;
+    tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_graph *again = NULL;
     tn_context quiet = source->context;
     quiet.log = NULL; /* no log, because notes were printed when the model was read before */
@@ -312,8 +322,8 @@ static tn_status measure_image(const export_source *source, const export_split *
     if (status == TN_OK && source->is_tflite)
         status = measure_tflite(source, again, asked, to, error);
     if (status == TN_OK && !source->is_tflite)
-        status = measure_plan(split->graph != NULL ? split->graph : source->graph, NULL, 0, NULL,
-                              to, error);
+        status = measure_plan(split->graph != NULL ? split->graph : source->graph, &memory,
+                              measure_plan_work(asked), NULL, to, error);
     tn_graph_destroy(again);
     return status;
 }
