@@ -5,6 +5,8 @@
 #include <tenure/estimate.h>
 #include <tenure/llm.h>
 
+#include "fuzz.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 /* What is counted alone is counted in all, however it is stored. */
@@ -21,6 +23,7 @@ static void fuzz_run(const uint8_t *bytes, size_t size) {
     options.batch = size % 3;
     options.runtime = (tn_llm_runtime)(size % TN_LLM_RUNTIME_COUNT);
     if (tn_llm_estimate_make(&llm, &options, &estimate, NULL) != TN_OK) return;
+    fuzz_accept();
     if (estimate.total < estimate.weights || estimate.weights < llm.parameters / 4) abort();
     if (estimate.cache < estimate.cache_window || estimate.cache < estimate.cache_state) abort();
     if (estimate.cache_allocated < estimate.cache || estimate.total < estimate.runtime) abort();

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fuzz.h"
 #include "run/embedding/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -22,10 +23,6 @@ enum { JOURNAL_HEAD = 40, CHECKPOINT_HEAD = 40, TABLE_HEAD = 56, RECORD = 8 + 4 
 static char rows_folder[] = "/tmp/tenure-fuzz-XXXXXX";
 static char rows_table[64], rows_journal[64], rows_checkpoint[64], rows_lookups[64];
 static uint64_t rows_identity;
-
-static void rows_expect(bool fine) {
-    if (!fine) abort();
-}
 
 static void rows_remove(void) {
     (void)unlink(rows_table);
@@ -41,7 +38,7 @@ static void rows_leave(void) {
 
 static void rows_begin(void) {
     if (rows_table[0] != 0) return;
-    rows_expect(mkdtemp(rows_folder) != NULL && atexit(rows_leave) == 0);
+    fuzz_must(mkdtemp(rows_folder) != NULL && atexit(rows_leave) == 0);
     snprintf(rows_table, sizeof rows_table, "%s/t", rows_folder);
     snprintf(rows_journal, sizeof rows_journal, "%s/t.journal", rows_folder);
     snprintf(rows_checkpoint, sizeof rows_checkpoint, "%s/t.checkpoint", rows_folder);
@@ -50,8 +47,8 @@ static void rows_begin(void) {
 
 static void rows_write(const char *path, const void *bytes, size_t size, uint64_t length) {
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    rows_expect(file >= 0 && write(file, bytes, size) == (ssize_t)size &&
-                (length <= size || ftruncate(file, (off_t)length) == 0) && close(file) == 0);
+    fuzz_must(file >= 0 && write(file, bytes, size) == (ssize_t)size &&
+              (length <= size || ftruncate(file, (off_t)length) == 0) && close(file) == 0);
 }
 
 static void rows_make(void) {
@@ -60,7 +57,7 @@ static void rows_make(void) {
     table.dim = FUZZ_DIM;
     table.type = TN_FLOAT32;
     table.scale = 1;
-    rows_expect(tn_embedding_create(rows_table, &table, NULL, NULL) == TN_OK);
+    fuzz_must(tn_embedding_create(rows_table, &table, NULL, NULL) == TN_OK);
     rows_identity = tn__table_identity(&table);
 }
 
@@ -74,7 +71,7 @@ static tn_status rows_open(bool read_only, tn_embedding **e) {
     options.read_only = read_only;
     options.unsynced = true;
     tn_status status = tn_embedding_open(rows_table, &options, e, &error);
-    rows_expect(status == TN_OK || (error.status == status && error.message[0] != 0));
+    fuzz_must(status == TN_OK || (error.status == status && error.message[0] != 0));
     return status;
 }
 
@@ -87,26 +84,27 @@ static void rows_look(tn_embedding *e) {
     uint32_t rows[] = {0, (uint32_t)(facts.table.rows - 1)};
     tn_embedding_batch batch = {.rows = rows, .row_count = 2, .bag_count = 2};
     if (facts.batch_rows >= 2 && facts.slots >= 2)
-        rows_expect(tn_embedding_lookup(e, &batch, sums, &error) == TN_OK);
-    rows_expect(tn_embedding_note(e, NULL, 0, &size, &error) == TN_OK && size <= FUZZ_MOST);
+        fuzz_must(tn_embedding_lookup(e, &batch, sums, &error) == TN_OK);
+    fuzz_must(tn_embedding_note(e, NULL, 0, &size, &error) == TN_OK && size <= FUZZ_MOST);
 }
 
 static void rows_try(void) {
     struct stat before, after;
     tn_embedding_facts facts;
     tn_embedding *e;
-    rows_expect(stat(rows_table, &before) == 0);
+    fuzz_must(stat(rows_table, &before) == 0);
     tn_status looked = rows_open(true, &e);
     if (looked == TN_OK) tn_embedding_close(e);
     if (rows_open(false, &e) != TN_OK) return;
     rows_look(e);
+    fuzz_accept();
     tn_embedding_close(e);
-    rows_expect(looked == TN_OK || looked == TN_E_UNSUPPORTED);
-    rows_expect(rows_open(false, &e) == TN_OK);
+    fuzz_must(looked == TN_OK || looked == TN_E_UNSUPPORTED);
+    fuzz_must(rows_open(false, &e) == TN_OK);
     tn_embedding_tell(e, &facts);
-    rows_expect(facts.undone == 0);
+    fuzz_must(facts.undone == 0);
     tn_embedding_close(e);
-    rows_expect(stat(rows_table, &after) == 0 && before.st_size == after.st_size);
+    fuzz_must(stat(rows_table, &after) == 0 && before.st_size == after.st_size);
 }
 
 static void rows_replay(void) {
@@ -116,12 +114,12 @@ static void rows_replay(void) {
     tn_error error = {0};
     uint64_t count;
     tn_status status = tn_embedding_trace_load(rows_lookups, NULL, &trace, &error);
-    rows_expect(status == TN_OK || (error.message[0] != 0 && error.where[0] != 0));
+    fuzz_must(status == TN_OK || (error.message[0] != 0 && error.where[0] != 0));
     if (status != TN_OK) return;
     options.slots = 4;
-    rows_expect(tn_embedding_trace_rows(trace, &count) != NULL && count > 0);
-    rows_expect(tn_embedding_replay(trace, &options, &replayed, &error) == TN_OK);
-    rows_expect(replayed.lookups == count && replayed.hits <= count);
+    fuzz_must(tn_embedding_trace_rows(trace, &count) != NULL && count > 0);
+    fuzz_must(tn_embedding_replay(trace, &options, &replayed, &error) == TN_OK);
+    fuzz_must(replayed.lookups == count && replayed.hits <= count);
     tn_embedding_trace_destroy(trace);
 }
 

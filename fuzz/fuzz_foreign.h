@@ -4,13 +4,10 @@
 
 #include <stdlib.h>
 
+#include "fuzz.h"
 #include "interop/foreign/foreign.h"
 
 #define FUZZ_BUFFERS_MAX 500u
-
-static inline void fuzz_hold(bool holds) {
-    if (!holds) abort();
-}
 
 /* The values that hold each planned arena at its peak add up to its live bytes. */
 static inline void fuzz_holders(const tn_foreign *foreign) {
@@ -23,8 +20,8 @@ static inline void fuzz_holders(const tn_foreign *foreign) {
         uint32_t holders = tn_foreign_holders(foreign, i, all[i].step, held, FUZZ_BUFFERS_MAX);
         for (uint32_t k = 0; k < holders && k < FUZZ_BUFFERS_MAX; k++)
             sum = tn__add_sat(sum, values[held[k]].size);
-        if (holders <= FUZZ_BUFFERS_MAX) fuzz_hold(sum == all[i].live);
-        fuzz_hold(all[i].live <= all[i].bound);
+        if (holders <= FUZZ_BUFFERS_MAX) fuzz_must(sum == all[i].live);
+        fuzz_must(all[i].live <= all[i].bound);
     }
 }
 
@@ -32,9 +29,9 @@ static inline void fuzz_holders(const tn_foreign *foreign) {
 static inline void fuzz_again(tn__span file) {
     tn_foreign *again;
     tn_status status = tn__pte_read("again.pte", file, NULL, NULL, &again, NULL);
-    fuzz_hold(status == TN_OK || status == TN_E_NO_MEMORY);
+    fuzz_must(status == TN_OK || status == TN_E_NO_MEMORY);
     if (status != TN_OK) return;
-    fuzz_hold(tn_foreign_verify(again, NULL, NULL) != TN_E_CONFLICT);
+    fuzz_must(tn_foreign_verify(again, NULL, NULL) != TN_E_CONFLICT);
     tn_foreign_destroy(again);
 }
 
@@ -46,14 +43,15 @@ static inline void fuzz_plan(const tn_foreign *foreign, tn__span file) {
     tn_plan_options options = TN_PLAN_OPTIONS_INIT;
     tn_status valid = tn_foreign_verify(foreign, NULL, NULL);
     tn_status status = tn_foreign_problem(foreign, &problem, &offsets, NULL);
-    fuzz_hold(valid != TN_E_INTERNAL && (status == TN_OK || status == TN_E_UNSUPPORTED));
+    fuzz_must(valid != TN_E_INTERNAL && (status == TN_OK || status == TN_E_UNSUPPORTED));
     if (status != TN_OK) return;
+    fuzz_accept();
     uint32_t count = tn_problem_count(problem);
-    fuzz_hold(count == tn_foreign_facts_of(foreign)->buffer_count);
-    fuzz_hold(tn_layout_from_offsets(problem, offsets, &theirs, NULL) == TN_OK);
+    fuzz_must(count == tn_foreign_facts_of(foreign)->buffer_count);
+    fuzz_must(tn_layout_from_offsets(problem, offsets, &theirs, NULL) == TN_OK);
     status = tn_layout_verify(problem, &theirs, NULL, NULL);
-    if (valid == TN_OK) fuzz_hold(status == TN_OK);
-    if (valid == TN_OK) fuzz_hold(theirs.peak >= tn_foreign_facts_of(foreign)->bound);
+    if (valid == TN_OK) fuzz_must(status == TN_OK);
+    if (valid == TN_OK) fuzz_must(theirs.peak >= tn_foreign_facts_of(foreign)->bound);
     options.planner = "best-fit";
     options.work_limit = 100000;
     if (count <= FUZZ_BUFFERS_MAX && file.bytes != NULL &&
@@ -61,8 +59,8 @@ static inline void fuzz_plan(const tn_foreign *foreign, tn__span file) {
         tn__text out;
         tn__text_init(&out, NULL);
         status = tn__foreign_rewrite(foreign, file, &ours, &out, NULL);
-        fuzz_hold(status != TN_E_INTERNAL);
-        fuzz_hold((status == TN_E_CONFLICT) == (valid == TN_E_CONFLICT));
+        fuzz_must(status != TN_E_INTERNAL);
+        fuzz_must((status == TN_E_CONFLICT) == (valid == TN_E_CONFLICT));
         if (status == TN_OK) fuzz_again((tn__span){(const uint8_t *)out.data, out.size});
         tn__text_release(&out);
         tn_layout_release(&ours);

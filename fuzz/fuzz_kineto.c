@@ -2,6 +2,7 @@
  * Seeds: tests/foreign/kineto.py --corpus FOLDER. */
 #include <stdlib.h>
 
+#include "fuzz.h"
 #include "interop/snapshot/snapshot.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -13,6 +14,7 @@ static void fuzz_device(const tn_snapshot *snapshot, uint32_t device) {
     uint64_t requested, reserved, sum = 0;
     if (tn__snapshot_device_name(snapshot, device) == NULL) abort();
     if (tn_snapshot_live(snapshot, device, &lives, NULL) != TN_OK) return;
+    fuzz_accept();
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(lives);
     tn_snapshot_bytes_at(lives, facts->peak_time, &requested, &reserved);
     if (requested != facts->peak_requested || reserved != 0) abort();

@@ -8,11 +8,9 @@
 
 #include <tenure/eager.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+#include "fuzz.h"
 
-static void log_must(bool holds) {
-    if (!holds) abort();
-}
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void log_replay(const tn_evict_log *log, uint64_t budget) {
     for (uint32_t i = 0; i < 2 * tn_evict_policy_count(); i++) {
@@ -24,8 +22,8 @@ static void log_replay(const tn_evict_log *log, uint64_t budget) {
         options.overhead_max = 3;
         options.link_bytes_per_s = 1000000;
         tn_status status = tn_evict_simulate(log, &options, &outcome, NULL);
-        log_must(status == TN_OK || status == TN_E_INVALID); /* a value that was overwritten */
-        log_must(status != TN_OK || outcome.counts.peak_bytes <= budget);
+        fuzz_must(status == TN_OK || status == TN_E_INVALID); /* a value that was overwritten */
+        fuzz_must(status != TN_OK || outcome.counts.peak_bytes <= budget);
     }
 }
 
@@ -35,10 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     uint64_t peak;
     if (size > 1 << 14) return 0;
     if (tn_evict_log_parse(NULL, bytes, size, "fuzz", &log, &error) != TN_OK) {
-        log_must(log == NULL && error.message[0] != '\0' && strncmp(error.where, "fuzz", 4) == 0);
+        fuzz_must(log == NULL && error.message[0] != '\0' && strncmp(error.where, "fuzz", 4) == 0);
         return 0;
     }
-    log_must(tn_evict_plain_peak(log, &peak, NULL) == TN_OK);
+    fuzz_accept();
+    fuzz_must(tn_evict_plain_peak(log, &peak, NULL) == TN_OK);
     log_replay(log, peak);
     log_replay(log, peak / 2);
     tn_evict_log_destroy(log);

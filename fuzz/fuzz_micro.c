@@ -13,16 +13,13 @@
 #include <tenure/graph.h>
 #include <tenure/rewrite.h>
 
+#include "fuzz.h"
 #include "base/base.h"
 
 #define MICRO_OPS_MAX 200u
 
 static char micro_folder[] = "/tmp/tenure-fuzz-XXXXXX";
 static char micro_model[64], micro_planned[64];
-
-static void micro_expect(bool fine) {
-    if (!fine) abort();
-}
 
 static void micro_leave(void) {
     (void)unlink(micro_model);
@@ -31,7 +28,7 @@ static void micro_leave(void) {
 }
 
 static void micro_begin(void) {
-    micro_expect(mkdtemp(micro_folder) != NULL);
+    fuzz_must(mkdtemp(micro_folder) != NULL);
     atexit(micro_leave);
     snprintf(micro_model, sizeof micro_model, "%s/m.tflite", micro_folder);
     snprintf(micro_planned, sizeof micro_planned, "%s/p.tflite", micro_folder);
@@ -40,12 +37,12 @@ static void micro_begin(void) {
 static void micro_put(const uint8_t *data, size_t size) {
     (void)unlink(micro_model);
     int file = open(micro_model, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    micro_expect(file >= 0 && write(file, data, size) == (ssize_t)size && close(file) == 0);
+    fuzz_must(file >= 0 && write(file, data, size) == (ssize_t)size && close(file) == 0);
 }
 
 static void micro_judge(tn_status status, const tn_error *error) {
-    micro_expect(status != TN_E_INTERNAL);
-    micro_expect(status == TN_OK || (error->status == status && error->message[0]));
+    fuzz_must(status != TN_E_INTERNAL);
+    fuzz_must(status == TN_OK || (error->status == status && error->message[0]));
 }
 
 /* Every tensor at a multiple of 16: what is written must be read back. */
@@ -60,10 +57,11 @@ static void micro_plan(const tn_graph *graph, uint64_t *offsets, uint64_t *read_
     status = tn_tflite_write_plan(micro_model, NULL, graph, offsets, micro_planned, &error);
     micro_judge(status, &error);
     if (status != TN_OK) return;
+    fuzz_accept();
     status = tn_tflite_read_plan(micro_planned, NULL, graph, read_back, &error);
     micro_judge(status, &error);
     for (uint32_t i = 0; status == TN_OK && i < count; i++)
-        micro_expect(read_back[i] == offsets[i] || read_back[i] == TN_SIZE_UNKNOWN);
+        fuzz_must(read_back[i] == offsets[i] || read_back[i] == TN_SIZE_UNKNOWN);
 }
 
 static void micro_work(const tn_graph *graph) {

@@ -11,6 +11,7 @@
 #include <tenure/graph.h>
 #include <tenure/program.h>
 
+#include "fuzz.h"
 #include "base/base.h"
 #include "io/import/importer.h"
 
@@ -32,10 +33,6 @@ static inline void *fuzz_resize(void *self, void *pointer, size_t old_size, size
     return NULL;
 }
 
-static inline void fuzz_check(bool fine) {
-    if (!fine) abort();
-}
-
 /* Every reading function, on everything. */
 static inline void fuzz_read(const tn_graph *graph) {
     uint64_t sum = 0;
@@ -44,7 +41,7 @@ static inline void fuzz_read(const tn_graph *graph) {
         sum += tensor->bytes + strlen(tensor->name);
         for (uint32_t j = 0; tensor->rank != TN_RANK_UNKNOWN && j < tensor->rank; j++)
             sum += (uint64_t)tensor->shape[j];
-        fuzz_check(tensor->producer == TN_NONE || tensor->producer < tn_graph_op_count(graph));
+        fuzz_must(tensor->producer == TN_NONE || tensor->producer < tn_graph_op_count(graph));
     }
     for (tn_op_id i = 0; i < tn_graph_op_count(graph); i++) {
         const tn_op *op = tn_graph_op(graph, i);
@@ -73,19 +70,20 @@ static inline void fuzz_contents(void *self, const tn_graph *graph) {
     tn_contents *real, *made_up;
     if (tn__contents_memory(file->name, (tn__span){file->data, file->size}, context, &real, NULL))
         return;
-    fuzz_check(tn_contents_generate(NULL, graph, 1, context, &made_up, NULL) == TN_OK);
+    fuzz_accept();
+    fuzz_must(tn_contents_generate(NULL, graph, 1, context, &made_up, NULL) == TN_OK);
     for (tn_tensor_id id = 0; id < tn_graph_tensor_count(graph); id++) {
         const tn_tensor *tensor = tn_graph_tensor(graph, id);
         tn_error error = {0};
         if (tensor->payload.size == 0 || tensor->bytes > FUZZ_CONTENTS_MAX) continue;
         uint8_t *bytes = malloc(tensor->bytes + 1);
-        fuzz_check(bytes != NULL);
+        fuzz_must(bytes != NULL);
         bytes[tensor->bytes] = 0xa5;
         tn_status status = tn_contents_read(real, graph, id, bytes, tensor->bytes, &error);
-        fuzz_check(status == TN_OK || (error.message[0] != 0 && error.where[0] != 0));
+        fuzz_must(status == TN_OK || (error.message[0] != 0 && error.where[0] != 0));
         status = tn_contents_read(made_up, graph, id, bytes, tensor->bytes, &error);
-        fuzz_check(status == TN_OK || status == TN_E_UNSUPPORTED);
-        fuzz_check(bytes[tensor->bytes] == 0xa5);
+        fuzz_must(status == TN_OK || status == TN_E_UNSUPPORTED);
+        fuzz_must(bytes[tensor->bytes] == 0xa5);
         free(bytes);
     }
     tn_contents_close(real);
@@ -103,17 +101,17 @@ static inline void fuzz_load(const char *name, const uint8_t *data, size_t size,
     tn_graph *graph = NULL;
     tn_error error = {0};
     tn_status status = tn_graph_load_memory(name, data, size, &options, &graph, &error);
-    fuzz_check((status == TN_OK) == (graph != NULL));
-    fuzz_check(status != TN_E_INTERNAL);
+    fuzz_must((status == TN_OK) == (graph != NULL));
+    fuzz_must(status != TN_E_INTERNAL);
     if (graph) {
         fuzz_read(graph);
         if (visit) visit(self, graph);
     } else {
-        fuzz_check(error.status == status && error.message[0] && error.where[0]);
+        fuzz_must(error.status == status && error.message[0] && error.where[0]);
     }
     tn_graph_destroy(graph);
-    fuzz_check(memory.held == 0);
-    fuzz_check(memory.most <= FUZZ_MEMORY_LEAST + FUZZ_MEMORY_FACTOR * size);
+    fuzz_must(memory.held == 0);
+    fuzz_must(memory.most <= FUZZ_MEMORY_LEAST + FUZZ_MEMORY_FACTOR * size);
 }
 
 #endif

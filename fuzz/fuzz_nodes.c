@@ -3,11 +3,9 @@
 
 #include <tenure/search.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+#include "fuzz.h"
 
-static void nodes_must(bool holds) {
-    if (!holds) abort();
-}
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     tn_graph *graph = NULL;
@@ -16,15 +14,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     tn_occupancy *occupancy;
     tn_error error = {0};
     if (tn_fit_problem_load_memory("nodes.json", bytes, size, NULL, &graph, &costs, &error)) {
-        nodes_must(graph == NULL && costs == NULL && error.message[0] != '\0' &&
-                   error.where[0] != '\0');
+        fuzz_must(graph == NULL && costs == NULL && error.message[0] != '\0' &&
+                  error.where[0] != '\0');
         return 0;
     }
-    nodes_must(tn_costs_graph(costs) == graph);
-    nodes_must(tn_program_create(graph, NULL, &program, &error) == TN_OK);
+    fuzz_accept();
+    fuzz_must(tn_costs_graph(costs) == graph);
+    fuzz_must(tn_program_create(graph, NULL, &program, &error) == TN_OK);
     if (tn_occupancy_create(program, NULL, &occupancy, &error) == TN_OK) {
         tn_memory_summary summary = tn_occupancy_summary(occupancy);
-        nodes_must(summary.peak_live <= summary.naive);
+        fuzz_must(summary.peak_live <= summary.naive);
         tn_occupancy_destroy(occupancy);
     }
     tn_program_destroy(program);

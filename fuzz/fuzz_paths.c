@@ -13,15 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fuzz.h"
 #include "base/base.h"
 
 static char paths_top[] = "/tmp/tenure-fuzz-XXXXXX";
 static char paths_in[40], paths_model[64];
 static int paths_folder;
-
-static void paths_expect(bool fine) {
-    if (!fine) abort();
-}
 
 static void paths_leave(void) {
     char command[128];
@@ -32,18 +29,18 @@ static void paths_leave(void) {
 static void paths_begin(void) {
     static const char *const links[][2] = {{"../s", "o"}, {"/", "r"}, {"f", "l"},      {"d", "e"},
                                            {"..", "d/u"}, {"t", "t"}, {"../..", "d/w"}};
-    paths_expect(mkdtemp(paths_top) != NULL);
+    fuzz_must(mkdtemp(paths_top) != NULL);
     atexit(paths_leave);
     snprintf(paths_in, sizeof paths_in, "%s/in", paths_top);
     snprintf(paths_model, sizeof paths_model, "%s/m", paths_in);
-    paths_expect(mkdir(paths_in, 0700) == 0);
+    fuzz_must(mkdir(paths_in, 0700) == 0);
     paths_folder = open(paths_in, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    paths_expect(paths_folder >= 0 && mkdirat(paths_folder, "d", 0700) == 0);
+    fuzz_must(paths_folder >= 0 && mkdirat(paths_folder, "d", 0700) == 0);
     static const char *const files[] = {"../s", "f", "d/f", "m"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         close(openat(paths_folder, files[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-        paths_expect(symlinkat(links[i][0], paths_folder, links[i][1]) == 0);
+        fuzz_must(symlinkat(links[i][0], paths_folder, links[i][1]) == 0);
 }
 
 /* Where an open file is, beneath the folder or it itself; closes it. */
@@ -51,10 +48,10 @@ static void paths_look(int file, struct stat *facts) {
     char link[64], where[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
     ssize_t length = readlink(link, where, sizeof where - 1);
-    paths_expect(length > 0 && fstat(file, facts) == 0);
+    fuzz_must(length > 0 && fstat(file, facts) == 0);
     where[length] = '\0';
     size_t in = strlen(paths_in);
-    paths_expect(strncmp(where, paths_in, in) == 0 && (where[in] == '/' || where[in] == '\0'));
+    fuzz_must(strncmp(where, paths_in, in) == 0 && (where[in] == '/' || where[in] == '\0'));
     close(file);
 }
 
@@ -72,9 +69,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int by_walk = tn__open_walk(paths_folder, name, O_RDONLY | O_NONBLOCK);
     if (by_system >= 0) paths_look(by_system, &one);
     if (by_walk >= 0) paths_look(by_walk, &other);
-    if (by_system >= 0 && by_walk >= 0)
-        paths_expect(one.st_ino == other.st_ino);
-    else if ((by_system >= 0) != (by_walk >= 0)) /* a folder alone may be open to one of them */
-        paths_expect(S_ISDIR((by_system >= 0 ? &one : &other)->st_mode));
+    if (by_system >= 0 && by_walk >= 0) {
+        fuzz_accept();
+        fuzz_must(one.st_ino == other.st_ino);
+    } else if ((by_system >= 0) != (by_walk >= 0)) {
+        /* a folder alone may be open to one of them */
+        fuzz_must(S_ISDIR((by_system >= 0 ? &one : &other)->st_mode));
+    }
     return 0;
 }

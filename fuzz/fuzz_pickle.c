@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "fuzz.h"
 #include "interop/snapshot/pickle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -57,10 +58,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     tn_error error = {0};
     tn__pickle_texts_init(&texts, NULL);
     tn_status status = tn__pickle_read("input", bytes, size, &texts, &maker, &value, &error);
-    if (status == TN_OK)
+    if (status == TN_OK) {
+        fuzz_accept();
         fuzz_look(&made, &value);
-    else if (error.message[0] == '\0')
-        abort();
+    } else {
+        fuzz_must(error.message[0] != '\0');
+    }
     for (size_t i = 0; i < texts.count; i++) /* texts lie in the file */
         if (texts.texts[i].size > size) abort();
     tn__free(NULL, made.kinds, made.room);

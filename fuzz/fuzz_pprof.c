@@ -2,6 +2,7 @@
  * Seeds: tests/foreign/sites.py --corpus FOLDER. */
 #include <stdlib.h>
 
+#include "fuzz.h"
 #include "interop/profile/profile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -29,6 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     tn_status status = tn__pprof_read("input", bytes, size, NULL, &profile, NULL);
     if (status == TN_E_INTERNAL) abort();
     if (status != TN_OK) return 0;
+    fuzz_accept();
     fuzz_groups(profile, TN__PROFILE_BY_LINE);
     fuzz_groups(profile, TN__PROFILE_BY_KIND);
     fuzz_groups(profile, TN__PROFILE_BY_DEVICE);

@@ -7,15 +7,12 @@
 
 #include <tenure/plan.h>
 
+#include "fuzz.h"
 #include "base/base.h"
 #include "plan/io/io.h"
 
 #define FUZZ_WORK 300u /* of a planner: what is fuzzed is the way there */
 #define FUZZ_PLAN_MAX 24u
-
-static inline void fuzz_must(bool holds) {
-    if (!holds) abort();
-}
 
 static inline bool fuzz_same_piece(const tn_piece *a, const tn_piece *b, uint32_t streams) {
     size_t clocks = streams > 1 ? streams * sizeof *a->begins : 0;
@@ -98,6 +95,7 @@ static inline int fuzz_problem(const char *name, const uint8_t *bytes, size_t si
         fuzz_must(problem == NULL && error.message[0] != '\0' && error.where[0] != '\0');
         return 0;
     }
+    fuzz_accept();
     fuzz_round_trip(problem);
     if (tn_problem_count(problem) <= FUZZ_PLAN_MAX) {
         tn_plan_options options = TN_PLAN_OPTIONS_INIT; /* the input's length says which planner */

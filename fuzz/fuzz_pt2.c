@@ -74,7 +74,7 @@ static void fuzz_lives(void *file, const tn_graph *graph) {
     if (tn_graph_op_count(graph) > FUZZ_OPS_MAX) return;
     if (tn_program_create(graph, NULL, &program, &error) == TN_OK) {
         tn_status status = tn_occupancy_create(program, NULL, &occupancy, &error);
-        fuzz_check(status != TN_E_INTERNAL);
+        fuzz_must(status != TN_E_INTERNAL);
     }
     tn_occupancy_destroy(occupancy);
     tn_program_destroy(program);

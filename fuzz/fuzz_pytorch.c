@@ -13,9 +13,10 @@ static void fuzz_step(void *self, const tn_graph *graph) {
     options.state_count = *pick % 3;
     options.scratch_count = *pick / 3 % 3;
     if (tn_pytorch_make(graph, &options, &step, &error) != TN_OK) {
-        fuzz_check(step.graph == NULL && error.message[0] != '\0');
+        fuzz_must(step.graph == NULL && error.message[0] != '\0');
         return;
     }
+    fuzz_accept();
     fuzz_read(step.graph);
     tn_occupancy_options memory = TN_OCCUPANCY_OPTIONS_INIT;
     tn_program *program = NULL;
@@ -24,8 +25,8 @@ static void fuzz_step(void *self, const tn_graph *graph) {
     memory.workspaces = step.workspaces;
     if (tn_program_create(step.graph, NULL, &program, &error) == TN_OK &&
         tn_occupancy_create(program, &memory, &occupancy, &error) == TN_OK)
-        fuzz_check(tn_occupancy_summary(occupancy).naive >=
-                   tn_occupancy_summary(occupancy).peak_live);
+        fuzz_must(tn_occupancy_summary(occupancy).naive >=
+                  tn_occupancy_summary(occupancy).peak_live);
     tn_occupancy_destroy(occupancy);
     tn_program_destroy(program);
     tn_pytorch_release(&step);

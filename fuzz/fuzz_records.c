@@ -5,11 +5,9 @@
 
 #include <tenure/objects.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+#include "fuzz.h"
 
-static void fuzz_must(int holds) {
-    if (!holds) abort();
-}
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     tn_object_record *records = NULL;
@@ -28,7 +26,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     for (uint32_t i = 0; i < count; i++) fuzz_must(names[i] != NULL);
     status = tn_objects_plan(records, count, &options, &objects, &error);
     fuzz_must(status == TN_OK || status == TN_E_INVALID); /* sizes beyond 2^63 - 1 */
-    if (status == TN_OK) tn_objects_release(&objects);
+    if (status == TN_OK) {
+        fuzz_accept();
+        tn_objects_release(&objects);
+    }
     tn_object_records_release(NULL, records, names, count);
     return 0;
 }

@@ -13,16 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fuzz.h"
 #include "run/trainer/checkpoint.h"
 
 #define FUZZ_HASH_AT offsetof(tn__checkpoint_head, hash)
 #define FUZZ_PART "f.ck.1.0-of-1"
 
 static char shards_folder[] = "/tmp/tenure-fuzz-XXXXXX";
-
-static void shards_expect(bool fine) {
-    if (!fine) abort();
-}
 
 static const char *shards_path(const char *name) {
     static char paths[2][64];
@@ -42,14 +39,15 @@ static void shards_write(const char *name, const uint8_t *bytes, size_t size) {
     const char *path = shards_path(name);
     (void)unlink(path); /* a file that is cut off is written to disk when it is closed */
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    shards_expect(file >= 0 && write(file, bytes, size) == (ssize_t)size && close(file) == 0);
+    fuzz_must(file >= 0 && write(file, bytes, size) == (ssize_t)size && close(file) == 0);
 }
 
 static void shards_look(const tn_checkpoint *checkpoint) {
     uint64_t sum = 0;
+    fuzz_accept();
     for (uint32_t i = 0; i < tn_checkpoint_count(checkpoint); i++) {
         const tn_kept *kept = tn_checkpoint_tensor(checkpoint, i);
-        shards_expect(kept->role <= TN_ROLE_STATE && kept->rank <= TN_RANK_MAX);
+        fuzz_must(kept->role <= TN_ROLE_STATE && kept->rank <= TN_RANK_MAX);
         sum += strlen(kept->name);
         for (uint64_t k = 0; k < kept->size; k++) sum += kept->bytes[k];
     }
@@ -63,8 +61,8 @@ static void shards_try(const uint8_t *index, size_t named, const uint8_t *part, 
     shards_write("f.ck", index, named);
     shards_write(FUZZ_PART, part, size);
     tn_status status = tn_checkpoint_open(shards_path("f.ck"), NULL, &checkpoint, &error);
-    shards_expect(status == TN_OK || (error.status == status && error.message[0]));
-    shards_expect((status == TN_OK) == (checkpoint != NULL));
+    fuzz_must(status == TN_OK || (error.status == status && error.message[0]));
+    fuzz_must((status == TN_OK) == (checkpoint != NULL));
     if (status == TN_OK) shards_look(checkpoint);
     tn_checkpoint_close(checkpoint);
 }
@@ -77,7 +75,7 @@ static void shards_mend(uint8_t *bytes, size_t size) {
 
 /* Each entry that names the part has its size and hash. */
 static void shards_mend_entries(uint8_t *index, size_t named, const uint8_t *part, size_t size) {
-    size_t name = sizeof FUZZ_PART, at = sizeof(tn__checkpoint_head) + 4;
+    size_t name = sizeof FUZZ_PART, at = FUZZ_HASH_AT + 8; /* the shortest head ends there */
     tn__shard_entry entry = {.bytes = size};
     if (size >= FUZZ_HASH_AT + 8) memcpy(&entry.hash, part + FUZZ_HASH_AT, 8);
     for (; at + name + sizeof entry <= named; at++)
@@ -89,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static bool there;
     if (!there) {
-        shards_expect(mkdtemp(shards_folder) != NULL);
+        fuzz_must(mkdtemp(shards_folder) != NULL);
         atexit(shards_leave);
         there = true;
     }
@@ -97,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2 || named > size - 2) return 0;
     shards_try(data + 2, named, data + 2 + named, size - 2 - named);
     uint8_t *mended = malloc(size);
-    shards_expect(mended != NULL);
+    fuzz_must(mended != NULL);
     memcpy(mended, data, size);
     shards_mend(mended + 2 + named, size - 2 - named);
     shards_mend_entries(mended + 2, named, mended + 2 + named, size - 2 - named);

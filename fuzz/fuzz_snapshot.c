@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "fuzz.h"
 #include "memory/pool/technique.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -28,6 +29,7 @@ static void fuzz_device(const tn_snapshot *snapshot, uint32_t device) {
     tn_pool_trace *trace;
     tn_problem *problem;
     if (tn_snapshot_live(snapshot, device, &lives, NULL) != TN_OK) return;
+    fuzz_accept();
     const tn_snapshot_facts *facts = tn_snapshot_facts_of(lives);
     tn_snapshot_bytes_at(lives, facts->peak_time, &requested, &reserved);
     if (requested != facts->peak_requested) abort();

@@ -56,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
         fuzz_must(error.message[0] != '\0' && error.where[0] != '\0');
         return 0;
     }
+    fuzz_accept();
     status = tn_layout_verify(problem, &layout, NULL, &error);
     fuzz_must(status == TN_OK || status == TN_E_CONFLICT);
     tn__text text;

@@ -14,6 +14,7 @@
 #include <tenure/graph.h>
 #include <tenure/rewrite.h>
 
+#include "fuzz.h"
 #include "base/base.h"
 
 #define SPLIT_OPS_MAX 40u
@@ -21,10 +22,6 @@
 
 static char split_folder[] = "/tmp/tenure-fuzz-XXXXXX";
 static char split_in[2][64], split_out[2][64];
-
-static void split_expect(bool fine) {
-    if (!fine) abort();
-}
 
 static void split_leave(void) {
     for (int i = 0; i < 2; i++) {
@@ -35,7 +32,7 @@ static void split_leave(void) {
 }
 
 static void split_begin(void) {
-    split_expect(mkdtemp(split_folder) != NULL);
+    fuzz_must(mkdtemp(split_folder) != NULL);
     atexit(split_leave);
     for (int i = 0; i < 2; i++) {
         const char *suffix = i != 0 ? "tflite" : "onnx";
@@ -47,12 +44,12 @@ static void split_begin(void) {
 static void split_put(const char *path, const uint8_t *data, size_t size) {
     (void)unlink(path);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    split_expect(file >= 0 && write(file, data, size) == (ssize_t)size && close(file) == 0);
+    fuzz_must(file >= 0 && write(file, data, size) == (ssize_t)size && close(file) == 0);
 }
 
 static void split_judge(tn_status status, const tn_error *error) {
-    split_expect(status != TN_E_INTERNAL);
-    split_expect(status == TN_OK || (error->status == status && error->message[0]));
+    fuzz_must(status != TN_E_INTERNAL);
+    fuzz_must(status == TN_OK || (error->status == status && error->message[0]));
 }
 
 static void split_work(int format, uint32_t share) {
@@ -71,12 +68,13 @@ static void split_work(int format, uint32_t share) {
     (void)unlink(out);
     status = tn_split_file(split_in[format], out, &options, &report, &error);
     split_judge(status, &error);
-    split_expect((stat(out, &facts) == 0) == (status == TN_OK));
+    fuzz_must((stat(out, &facts) == 0) == (status == TN_OK));
     if (status != TN_OK) return;
-    split_expect((uint64_t)facts.st_size == report.file_bytes && report.parts <= options.budget);
+    fuzz_must((uint64_t)facts.st_size == report.file_bytes && report.parts <= options.budget);
     tn_graph *graph = NULL;
     status = tn_graph_load(out, NULL, &graph, &error);
-    split_expect(status == TN_OK);
+    fuzz_must(status == TN_OK);
+    fuzz_accept();
     tn_graph_destroy(graph);
 }
 

@@ -12,17 +12,14 @@
 
 #include <tenure/train.h>
 
+#include "fuzz.h"
 #include "base/base.h"
 
 #define TEXT_MOST 64u
 
-static void text_expect(bool fine) {
-    if (!fine) abort();
-}
-
 static void text_judge(tn_status status, const tn_error *error) {
-    text_expect(status != TN_E_INTERNAL);
-    text_expect(status == TN_OK || (error->status == status && error->message[0]));
+    fuzz_must(status != TN_E_INTERNAL);
+    fuzz_must(status == TN_OK || (error->status == status && error->message[0]));
 }
 
 static void text_batches(const tn_data *data, uint32_t window, uint32_t batch, uint32_t classes) {
@@ -38,14 +35,15 @@ static void text_batches(const tn_data *data, uint32_t window, uint32_t batch, u
     tn_status status = tn_batches_create(data, &tensor, &tensor, &options, &batches, &error);
     text_judge(status, &error);
     if (status != TN_OK) return;
+    fuzz_accept();
     tn_array x = {.dtype = TN_INT64, .rank = 2, .shape = {batch, window}, .data = samples};
     tn_array y = {.dtype = TN_INT64, .rank = 2, .shape = {batch, window}, .data = labels};
     x.bytes = y.bytes = count * sizeof *samples;
     for (uint64_t number = 0; number < 3; number++) {
         tn_batches_fill(batches, number, &x, &y);
         for (uint64_t i = 0; i < count; i++) {
-            text_expect(samples[i] >= 0 && samples[i] < 256);
-            text_expect(labels[i] >= 0 && labels[i] < (classes != 0 ? (int64_t)classes : 256));
+            fuzz_must(samples[i] >= 0 && samples[i] < 256);
+            fuzz_must(labels[i] >= 0 && labels[i] < (classes != 0 ? (int64_t)classes : 256));
         }
     }
     tn_batches_destroy(batches);
@@ -61,17 +59,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     uint32_t classes = bytes[2] != 0 ? bytes[2] + 1u : 0;
     size -= 3;
     int descriptor = memfd_create("text", MFD_CLOEXEC);
-    text_expect(descriptor >= 0 && write(descriptor, bytes + 3, size) == (ssize_t)size);
+    fuzz_must(descriptor >= 0 && write(descriptor, bytes + 3, size) == (ssize_t)size);
     snprintf(what, sizeof what, "text:/proc/self/fd/%d", descriptor);
     tn_status status = tn_data_load(what, NULL, &data, &error);
     close(descriptor);
     text_judge(status, &error);
     if (status != TN_OK) return 0;
     uint64_t held_out = tn_data_test_count(data), count = tn_data_count(data);
-    text_expect(tn_data_is_text(data) && held_out == size / 10 && count + held_out == size);
-    text_expect(memcmp(tn_data_samples(data, false).samples.data, bytes + 3, count) == 0);
+    fuzz_must(tn_data_is_text(data) && held_out == size / 10 && count + held_out == size);
+    fuzz_must(memcmp(tn_data_samples(data, false).samples.data, bytes + 3, count) == 0);
     if (held_out > 0)
-        text_expect(!memcmp(tn_data_samples(data, true).samples.data, bytes + 3 + count, held_out));
+        fuzz_must(!memcmp(tn_data_samples(data, true).samples.data, bytes + 3 + count, held_out));
     text_batches(data, window, batch, classes);
     tn_data_destroy(data);
     return 0;

@@ -40,8 +40,8 @@ static void fuzz_arena(const fuzz_again *again, const tn_graph *graph) {
         tn_status status =
             tn__tflm_arena_from(again->file.name, (tn__span){again->file.data, again->file.size},
                                 again->options, graph, NULL, &options, &arena, placed, &error);
-        fuzz_check(status != TN_E_INTERNAL);
-        if (status == TN_OK) fuzz_check(arena.total >= arena.used && arena.used >= arena.head);
+        fuzz_must(status != TN_E_INTERNAL);
+        if (status == TN_OK) fuzz_must(arena.total >= arena.used && arena.used >= arena.head);
     }
     free(placed);
 }
@@ -54,10 +54,10 @@ static void fuzz_lives(void *file, const tn_graph *graph) {
     if (tn_graph_op_count(graph) > FUZZ_OPS_MAX) return;
     if (tn_program_create(graph, NULL, &program, &error) == TN_OK) {
         tn_status status = tn_occupancy_create(program, NULL, &occupancy, &error);
-        fuzz_check(status != TN_E_INTERNAL);
+        fuzz_must(status != TN_E_INTERNAL);
         if (status == TN_OK)
             for (uint32_t i = 0; i < tn_occupancy_life_count(occupancy); i++)
-                fuzz_check(tn_occupancy_lives(occupancy)[i].last <= tn_program_count(program));
+                fuzz_must(tn_occupancy_lives(occupancy)[i].last <= tn_program_count(program));
     }
     tn_occupancy_destroy(occupancy);
     tn_program_destroy(program);

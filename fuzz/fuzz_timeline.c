@@ -7,11 +7,8 @@
 
 #include <tenure/program.h>
 
+#include "fuzz.h"
 #include "base/base.h"
-
-static void timeline_expect(bool fine) {
-    if (!fine) abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -21,16 +18,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t packed;
     if (size == 0) return 0;
     uint32_t rank = data[0] % 3;
-    timeline_expect(tn_timeline_create(NULL, "m.onnx", 2, &line, &error) == TN_OK);
+    fuzz_must(tn_timeline_create(NULL, "m.onnx", 2, &line, &error) == TN_OK);
     tn_status status = tn_timeline_unpack(line, rank, data + 1, size - 1, &error);
-    timeline_expect(status != TN_E_INTERNAL);
-    timeline_expect(status == TN_OK || (error.status == status && error.message[0]));
+    fuzz_must(status != TN_E_INTERNAL);
+    fuzz_must(status == TN_OK || (error.status == status && error.message[0]));
     if (status == TN_OK) {
+        fuzz_accept();
         status = tn_timeline_meet(line, &error);
-        timeline_expect(status == TN_OK);
+        fuzz_must(status == TN_OK);
         for (uint32_t kind = 0; kind < TN_TIMELINE_KINDS; kind++)
             (void)tn_timeline_measure(line, rank, (tn_timeline_kind)kind);
-        timeline_expect(tn_timeline_pack(line, rank, &bytes, &packed, &error) == TN_OK);
+        fuzz_must(tn_timeline_pack(line, rank, &bytes, &packed, &error) == TN_OK);
         tn_timeline_release(line, bytes, packed);
     }
     tn_timeline_destroy(line);

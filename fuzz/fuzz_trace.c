@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "memory/pool/technique.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -11,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     tn_pool_trace *trace;
     if (tn_pool_trace_load_memory("input.csv", bytes, size, NULL, &trace, NULL) != TN_OK) return 0;
+    fuzz_accept();
     for (uint32_t p = 0; p < tn_pool_count(); p++) {
         tn_pool_options options = TN_POOL_OPTIONS_INIT;
         tn_pool *pool;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "interop/watch/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -34,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
         tn_status status = tn__watch_parse(copy, size, pid, is_whole != 0, &arena, &table, NULL);
         if (status == TN_E_INTERNAL) abort();
         if (status == TN_OK) watch_check(&table, is_whole != 0);
+        if (status == TN_OK && is_whole) fuzz_accept();
         tn__arena_release(&arena);
     }
     free(copy);

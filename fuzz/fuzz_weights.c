@@ -5,6 +5,8 @@
 
 #include <tenure/llm.h>
 
+#include "fuzz.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void fuzz_tensor(const tn_weights *weights, uint32_t index, const uint8_t *bytes,
@@ -23,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     tn_weights *weights;
     tn_llm llm;
     if (tn_weights_read("weights", bytes, size, NULL, &weights, NULL) != TN_OK) return 0;
+    fuzz_accept();
     tn_weights_sum sum = tn_weights_total(weights);
     for (uint32_t i = 0; i < tn_weights_count(weights); i++) {
         fuzz_tensor(weights, i, bytes, size);

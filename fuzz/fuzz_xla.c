@@ -8,10 +8,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 /* No order that is found needs more than the given one, or less than its bound. */
 static void fuzz_order(const tn_foreign *foreign) {
     tn__foreign_order order;
-    fuzz_hold(tn__foreign_reorder(foreign, &order, NULL) == TN_OK);
+    fuzz_must(tn__foreign_reorder(foreign, &order, NULL) == TN_OK);
     if (order.missing != NULL || order.found == 0) return;
-    fuzz_hold(order.found <= order.given && order.bound <= order.found);
-    fuzz_hold(order.given >= tn_foreign_facts_of(foreign)->live);
+    fuzz_must(order.found <= order.given && order.bound <= order.found);
+    fuzz_must(order.given >= tn_foreign_facts_of(foreign)->live);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     const tn__xla_files all = {files[0], files[1], files[2]};
     (void)tn__xla_planned(files[0].span);
     tn_status status = tn__xla_read(&all, NULL, &foreign, NULL);
-    fuzz_hold(status != TN_E_INTERNAL);
+    fuzz_must(status != TN_E_INTERNAL);
     if (status != TN_OK) return 0;
     fuzz_holders(foreign);
     fuzz_order(foreign);

@@ -1,8 +1,11 @@
-/* replay.c - a fuzz target without a fuzzer: runs it once over every file of a folder. */
+/* replay.c - a fuzz target without a fuzzer: runs it once over every file of a folder. Fails if the
+ * target accepts none of them: see fuzz.h. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -34,6 +37,6 @@ int main(int count, char **arguments) {
         files++;
     }
     closedir(folder);
-    printf("%d seeds replayed\n", files);
-    return files > 0 ? 0 : 1;
+    printf("%d seeds replayed, %llu inputs accepted\n", files, (unsigned long long)fuzz_accepted);
+    return files > 0 && fuzz_accepted > 0 ? 0 : 1;
 }
