@@ -1,5 +1,5 @@
-/* fuzz_symbols.c - any bytes as a file of code whose functions are looked up, as `tenure watch` does
- * for the mappings of another process.
+/* fuzz_symbols.c - any bytes as a file of code whose functions are looked up, as the command watch
+ * does for the mappings of another process.
  *
  * The first two bytes are the offset of the mapping in the file. What must hold: every address of
  * the mapping gets a name that ends, of at most 200 bytes, or a number; other addresses get none.
