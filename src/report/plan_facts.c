@@ -119,6 +119,9 @@ static void plan_of_layout(const tn_report *report, tn__plan_fact_id id, tn__pla
     case TN__PLAN_PLANNER:
         fact->word = layout->planner != NULL ? layout->planner : "";
         return;
+    case TN__PLAN_OBJECTIVE:
+        fact->word = tn_objective_name(layout->objective);
+        return;
     case TN__PLAN_STATUS:
         fact->word = tn_verdict_name(layout->verdict);
         return;

@@ -18,6 +18,8 @@
       "optimal: no plan of these buffers has a lower peak (for a model, of this order with these " \
       "in-place choices; with another objective: no plan within the capacity has a lower reuse "    \
       "cost, fewer waits or less time); or feasible")                                              \
+    X(WORD, OBJECTIVE, "objective", NULL, NULL,                                                    \
+      "what the planner minimised: bytes, pairs (the reuse cost), waits or time")                  \
     X(WORD, ORDER, "order", NULL, NULL, "for models: the order of the operators")                  \
     X(YES, ORDER_PROVED, "order_proved", NULL, NULL,                                               \
       "for models: whether no order has a lower peak of live bytes")                               \

@@ -14,7 +14,10 @@ import tempfile
 tenure, examples = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
 PLANS = [("models/five_operators.onnx",), ("models/two_branches.onnx", "--parallel", "safe"), ("models/unet64.onnx", "--train"),
          ("models/two_branches.onnx", "--streams", "2"), ("problems/allreduce.csv",),
-         ("models/five_operators.onnx", "--bank", "a=8KiB@8GB/s", "--bank", "b=none@1GB/s")]
+         ("models/five_operators.onnx", "--bank", "a=8KiB@8GB/s", "--bank", "b=none@1GB/s"),
+         # optimal for the objective, above the bound of the bytes; the first has no costs
+         ("problems/branches.json", "--objective", "pairs"), ("problems/reuse_costs.csv", "--objective", "pairs", "--capacity", "5"),
+         ("models/two_branches.onnx", "--streams", "2", "--objective", "waits", "--capacity", "8KiB")]
 RECORDS = {"version", "input", "library", "command", "result.planner", "result.seed", "result.work"}
 
 
@@ -34,9 +37,12 @@ def facts(node, path=()):
         yield path, [node + "x"]
 
 
-def is_bound(path, value, said):
-    """A bound may be lower than the one that the plan states: that claims less. With the status "optimal" it may not."""
-    return path[-1] == "lower_bound" and path[0] == "pools" and value < said
+def is_true(path, value, said, buffers):
+    """A lower bound may be lower than the one that the plan states: that claims less. An offset of a buffer without alignment
+    may be another one that is free."""
+    if path[-1] == "lower_bound":
+        return path[0] == "pools" and value < said
+    return path[0] == "buffers" and path[-1] == "offset" and buffers[path[1]].get("alignment", 1) == 1
 
 
 def verify(source, plan):
@@ -64,7 +70,7 @@ with tempfile.TemporaryDirectory() as folder:
                 pathlib.Path(lie).write_text(json.dumps(changed))
                 done = verify(source, lie)
                 tried += 1
-                if is_bound(path, value, said):
+                if is_true(path, value, said, document["buffers"]):
                     continue
                 if done.returncode not in (1, 2) or len(done.stdout + done.stderr) < 20:
                     failed += 1

@@ -154,6 +154,7 @@ static void the_summary_has_exactly_its_keys(void **state) {
                                        "input",
                                        "planner",
                                        "status",
+                                       "objective",
                                        "peak",
                                        "lower_bound",
                                        "gap",

@@ -33,26 +33,70 @@ typedef struct document_match {
     tn_error *error;
 } document_match;
 
-/* Checks the status that the plan states: a known one, and "optimal" only if its bound is its peak.
- * Plans for several pools, pairs, waits or time can be optimal with any peak. */
+/* Whether a result states a value and a bound that is not equal to it. */
+static bool document_has_gap(const json_t *result, const char *bound, const char *value) {
+    const json_t *low = json_object_get(result, bound), *high = json_object_get(result, value);
+    return json_is_integer(low) && json_is_integer(high) && !json_equal(low, high);
+}
+
+/* What a plan minimises, and the members of the result that are equal in an optimal plan. A problem
+ * without costs or events has none of the last three. */
+static const struct {
+    const char *bound, *value;
+} document_bounds[] = {[TN_OBJECTIVE_BYTES] = {"lower_bound", "peak"},
+                       [TN_OBJECTIVE_PAIRS] = {"reuse_cost_bound", "reuse_cost"},
+                       [TN_OBJECTIVE_WAITS] = {"waits_bound", "waits"},
+                       [TN_OBJECTIVE_TIME] = {"time_bound", "time"}};
+enum { DOCUMENT_OBJECTIVES = sizeof document_bounds / sizeof *document_bounds };
+
+/* Reads the objective that the plan states. For a plan that does not state it, *objective is
+ * DOCUMENT_OBJECTIVES (unknown) if it may be another one than the bytes. */
+static tn_status document_objective(const cli_plan_file *file, const json_t *result,
+                                    unsigned *objective, tn_error *error) {
+    const char *word = json_string_value(json_object_get(result, "objective"));
+    *objective = file->has_reuse_cost || file->has_waits ? DOCUMENT_OBJECTIVES : TN_OBJECTIVE_BYTES;
+    if (word == NULL) return TN_OK;
+    for (*objective = 0; *objective < DOCUMENT_OBJECTIVES; (*objective)++)
+        if (strcmp(word, tn_objective_name((tn_objective)*objective)) == 0) return TN_OK;
+    TN_FAIL(error, TN_E_CONFLICT, "the plan states result.objective: '%.80s' is none", word);
+}
+
+/* Checks that a plan with one pool states one lower bound. */
+static tn_status document_one_bound(const cli_plan_file *file, tn_error *error) {
+    const json_t *pools = json_object_get(file->document, "pools");
+    const json_t *bound = json_object_get(json_array_get(pools, 0), "lower_bound");
+    if (json_array_size(pools) != 1 || !file->has_lower_bound || !json_is_integer(bound) ||
+        (uint64_t)json_integer_value(bound) == file->lower_bound)
+        return TN_OK;
+    TN_FAIL(error, TN_E_CONFLICT,
+            "the plan contradicts itself: result.lower_bound and pools[0].lower_bound differ");
+}
+
+/* Checks the status that the plan states: a known one, and "optimal" only if what the plan
+ * minimises is equal to its bound. Plans for several pools can be optimal with any peak. */
 static tn_status document_status(const cli_verify *arguments) {
     const cli_plan_file *file = &arguments->file;
     const json_t *result = json_object_get(file->document, "result");
     const char *word = json_string_value(json_object_get(result, "status"));
     bool known = word == NULL;
+    unsigned objective;
     for (tn_verdict verdict = 0; !known && verdict <= TN_VERDICT_STOPPED; verdict++)
         known = strcmp(word, tn_verdict_name(verdict)) == 0;
     if (!known)
         TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan states result.status: '%.80s' is none",
                 word);
-    bool bytes = !file->has_reuse_cost && !file->has_waits &&
-                 tn_problem_bank_count(arguments->input.problem) == 1;
-    if (bytes && word != NULL && strcmp(word, tn_verdict_name(TN_VERDICT_OPTIMAL)) == 0 &&
-        file->has_peak && file->has_lower_bound && file->lower_bound != file->peak)
-        TN_FAIL(arguments->error, TN_E_CONFLICT,
-                "the plan contradicts itself: it is called optimal, but its lower bound is below "
-                "its peak");
-    return TN_OK;
+    TN_TRY(document_objective(file, result, &objective, arguments->error));
+    TN_TRY(document_one_bound(file, arguments->error));
+    bool pools =
+        objective == TN_OBJECTIVE_BYTES && tn_problem_bank_count(arguments->input.problem) > 1;
+    if (word == NULL || strcmp(word, tn_verdict_name(TN_VERDICT_OPTIMAL)) != 0 || pools ||
+        objective == DOCUMENT_OBJECTIVES ||
+        !document_has_gap(result, document_bounds[objective].bound,
+                          document_bounds[objective].value))
+        return TN_OK;
+    TN_FAIL(arguments->error, TN_E_CONFLICT,
+            "the plan contradicts itself: it is called optimal, but its %s is not its %s",
+            document_bounds[objective].bound, document_bounds[objective].value);
 }
 
 /* Whether a member records how the plan was found, or where its parts came from. */
@@ -67,6 +111,7 @@ static bool document_is_record(const char *path) {
                                           "fit",
                                           "result.status",
                                           "result.planner",
+                                          "result.objective",
                                           "result.seed",
                                           "result.work",
                                           "result.reuse_cost_bound",

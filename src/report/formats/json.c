@@ -480,6 +480,8 @@ static void json_result(tn__text *text, const tn__scene *scene) {
     tn__text_put(text, ",");
     json_string(text, "planner", layout->planner ? layout->planner : "");
     tn__text_put(text, ",");
+    json_string(text, "objective", tn_objective_name(layout->objective));
+    tn__text_put(text, ",");
     json_integer(text, "peak", layout->peak);
     tn__text_put(text, ",");
     json_integer(text, "lower_bound", layout->lower_bound);
