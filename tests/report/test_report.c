@@ -149,26 +149,10 @@ static void hostile_names_come_back_from_json(void **state) {
 
 static void the_summary_has_exactly_its_keys(void **state) {
     (void)state;
-    static const char *const keys[] = {"format",
-                                       "version",
-                                       "input",
-                                       "planner",
-                                       "status",
-                                       "objective",
-                                       "peak",
-                                       "lower_bound",
-                                       "gap",
-                                       "naive",
-                                       "by_kind",
-                                       "at_peak",
-                                       "buffers",
-                                       "tensors",
-                                       "bounded",
-                                       "seconds",
-                                       "seed",
-                                       "work",
-                                       "banks",
-                                       "dependencies_added"};
+    static const char *const keys[] = {
+        "format",      "version", "input", "planner", "status",  "objective",         "peak",
+        "lower_bound", "gap",     "naive", "by_kind", "at_peak", "buffers",           "tensors",
+        "bounded",     "seconds", "seed",  "work",    "banks",   "dependencies_added"};
     tn_problem *problem = random_problem(3, 20);
     tn_layout layout = stacked_layout(problem);
     const tn_stage stages[] = {{"import", 0.0123456}, {"plan", 1.5}};
