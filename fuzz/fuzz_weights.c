@@ -6,6 +6,7 @@
 #include <tenure/llm.h>
 
 #include "fuzz.h"
+#include "io/weights/weights.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -21,8 +22,26 @@ static void fuzz_tensor(const tn_weights *weights, uint32_t index, const uint8_t
         if (tensor->shape[d] < 0) abort();
 }
 
+/* A part that an index names lies beside it. */
+static tn_status fuzz_part(void *self, const char *file) {
+    (void)self;
+    fuzz_must(file[0] != '\0' && strchr(file, '/') == NULL && strcmp(file, "..") != 0);
+    return TN_OK;
+}
+
+/* Any bytes as the index of a model in several files. */
+static void fuzz_index(const uint8_t *bytes, size_t size) {
+    tn_context context = tn__context(NULL);
+    tn_weights to = {.context = context};
+    tn_error error = {0};
+    tn__weights_reader reader = {&to, "model.safetensors.index.json", bytes, size, &error};
+    tn_status status = tn__safetensors_index(&reader, fuzz_part, NULL);
+    fuzz_must(status == TN_OK || (error.status == status && error.message[0]));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     tn_weights *weights;
+    if (size > 0 && bytes[0] == '{') fuzz_index(bytes, size);
     tn_llm llm;
     if (tn_weights_read("weights", bytes, size, NULL, &weights, NULL) != TN_OK) return 0;
     fuzz_accept();

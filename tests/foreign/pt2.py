@@ -306,16 +306,12 @@ def operators(choose):
     return given, cases
 
 
-def check_operators(tenure, folder, seed):
-    given, cases = operators(random.Random(seed))
-    program, shape, words, names = Program(), [2, 3, 4], [], []
-    for name, data in given.items():
+def operators_begin(given):
+    """A program with the operands of all cases."""
+    program, shape = Program(), [2, 3, 4]
+    for name in given:
         program.input(name, shape)
-        onnx.npy(folder / f"{name}.npy", "<f4", "(2, 3, 4)", array.array("f", data.values()).tobytes())
-        words += ["--input", f"{name}={folder / name}.npy"]
     program.input("rows", [3], INT64)
-    onnx.npy(folder / "rows.npy", "<i8", "(3,)", array.array("q", [1, 0, 1]).tobytes())
-    words += ["--input", f"rows={folder / 'rows'}.npy"]
     program.node("lt.Tensor", {"less": (shape, BOOL)}, self="x", other="y")
     program.node("ne.Tensor", {"same": (shape, BOOL)}, self="x", other="y")
     program.node("select.int", {"w": ([3, 4],)}, self="x", dim=0, index=0)
@@ -323,9 +319,26 @@ def check_operators(tenure, folder, seed):
     program.node("transpose.int", {"turned": ([2, 4, 3], FLOAT, [12, 1, 4])}, self="y", dim0=1, dim1=2)
     program.node("arange.default", {"numbers": ([3], INT64)}, end=3)
     program.node("ne.Scalar", {"mask": ([3], BOOL)}, self="numbers", other=1)
+    return program
+
+
+def operators_add(program, cases):
+    names = []
     for number, (target, made, dtype, arguments, _) in enumerate(cases):
         names.append(program.node(target, {f"r{number}": (made, dtype)}, **arguments))
         program.output(names[-1])
+    return names
+
+
+def check_operators(tenure, folder, seed):
+    given, cases = operators(random.Random(seed))
+    program, words = operators_begin(given), []
+    for name, data in given.items():
+        onnx.npy(folder / f"{name}.npy", "<f4", "(2, 3, 4)", array.array("f", data.values()).tobytes())
+        words += ["--input", f"{name}={folder / name}.npy"]
+    onnx.npy(folder / "rows.npy", "<i8", "(3,)", array.array("q", [1, 0, 1]).tobytes())
+    words += ["--input", f"rows={folder / 'rows'}.npy"]
+    names = operators_add(program, cases)
     path, out = program.write(folder / "operators.pt2"), folder / "operators"
     status, _, error = run(tenure, "run", path, *words, "--output-dir", out, "--overwrite", "--plain")
     if status != 0:
@@ -829,17 +842,26 @@ def windows(net):
     net.output(net.flatten(net.global_pool(net.cat([net.pool(x, 2, 2), net.pool(x, 2, 2, "average")], 1))))
 
 
+def short(program):
+    return json.dumps(program.json(), separators=(",", ":"))
+
+
 def write_corpus(folder):
     """Archives, and programs as JSON (fuzz_pt2.c)."""
     folder.mkdir(parents=True, exist_ok=True)
     for build in (attended, windows, gates):
         net = Network(3)
         build(net)
-        (folder / f"{build.__name__}.json").write_text(json.dumps(net.program.json()))
+        (folder / f"{build.__name__}.json").write_text(short(net.program))
         net.program.weights = {}
         net.program.write(folder / f"{build.__name__}.pt2", packed=True)
     for seed in range(4):
         write_random(folder / f"random{seed}.json", seed)
+    given, cases = operators(random.Random(1))
+    for first in range(0, len(cases), 4):
+        program = operators_begin(given)
+        operators_add(program, cases[first:first + 4])
+        (folder / f"operators{first}.json").write_text(short(program))
     small().write(folder / "small.pt2")
     small().write(folder / "legacy.pt2", legacy=True)
     program = small()
@@ -847,8 +869,8 @@ def write_corpus(folder):
     program.node("add.Tensor", {"z": ([2, 3],)}, self="y", other="p_p")
     program.output("z")
     program.write(folder / "weight.pt2")
-    (folder / "weight.json").write_text(json.dumps(program.json()))
-    (folder / "symbols.json").write_text(json.dumps(symbolic(16).json()))
+    (folder / "weight.json").write_text(short(program))
+    (folder / "symbols.json").write_text(short(symbolic(16)))
 
 
 def write_random(path, seed):
@@ -869,7 +891,7 @@ def write_random(path, seed):
         program.node(target, {} if target.startswith("_foreach") else names, **arguments)
         for name in names if not target.startswith("_foreach") else ():
             program.output(name)
-    path.write_text(json.dumps(program.json()))
+    path.write_text(short(program))
 
 
 def main():
