@@ -154,11 +154,16 @@ static void reuse_place(reuse *state, uint32_t id, int64_t offset) {
 /* Takes a buffer out; its former offset stays in state->offset. */
 static void reuse_remove(reuse *state, uint32_t id) { state->placed_at[id] = REUSE_AWAY; }
 
+/* Whether a buffer is pinned and has bytes; a buffer of 0 bytes may be pinned beyond the capacity. */
+static bool reuse_is_fixed(const reuse *state, uint32_t id) {
+    return tn__run_pinned(state->run, id) && state->bodies[id].size > 0;
+}
+
 /* Leaves only the pinned buffers placed. */
 static void reuse_clear(reuse *state) {
     for (uint32_t i = 0; i < state->count; i++) {
         reuse_remove(state, i);
-        if (tn__run_pinned(state->run, i)) reuse_place(state, i, state->offset[i]);
+        if (reuse_is_fixed(state, i)) reuse_place(state, i, state->offset[i]);
     }
 }
 
@@ -319,14 +324,13 @@ static tn_status reuse_init(reuse *state, bool *possible) {
     if (!state->offset || !state->placed_at || !state->keep || !state->free) return TN_E_NO_MEMORY;
     *possible = true;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t end = tn__run_pinned(run, i) ? p->pins[i] : 0;
-        end = tn__add_sat(end, state->bodies[i].size);
-        *possible = *possible && end <= (uint64_t)state->capacity;
-        if (tn__run_pinned(run, i)) {
-            state->offset[i] = (int64_t)p->pins[i];
-        } else if (state->bodies[i].size > 0) {
-            state->free[state->free_count++] = i;
-        }
+        bool pinned = tn__run_pinned(run, i);
+        uint64_t first = pinned ? p->pins[i] : 0;
+        if (pinned) state->offset[i] = (int64_t)first;
+        if (state->bodies[i].size == 0) continue;
+        *possible =
+            *possible && tn__add_sat(first, state->bodies[i].size) <= (uint64_t)state->capacity;
+        if (!pinned) state->free[state->free_count++] = i;
     }
     reuse_clear(state);
     return TN_OK;
@@ -544,7 +548,7 @@ static uint64_t reuse_pinned_cost(reuse *state) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < state->count; i++) reuse_remove(state, i);
     for (uint32_t i = 0; i < state->count; i++) {
-        if (!tn__run_pinned(state->run, i)) continue;
+        if (!reuse_is_fixed(state, i)) continue;
         sum += reuse_paid(state, i);
         reuse_place(state, i, state->offset[i]);
     }
