@@ -369,7 +369,7 @@ static void pins_that_break_a_separation_are_infeasible(void **state) {
     tn_problem_destroy(problem);
 }
 
-/* A buffer of 0 bytes may be pinned beyond the capacity: the search for costs is made all the same. */
+/* A buffer of 0 bytes may be pinned beyond the capacity: the costs are searched all the same. */
 static void pins_without_bytes_need_no_capacity(void **state) {
     (void)state;
     tn_problem *problem;

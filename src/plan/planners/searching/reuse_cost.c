@@ -154,7 +154,7 @@ static void reuse_place(reuse *state, uint32_t id, int64_t offset) {
 /* Takes a buffer out; its former offset stays in state->offset. */
 static void reuse_remove(reuse *state, uint32_t id) { state->placed_at[id] = REUSE_AWAY; }
 
-/* Whether a buffer is pinned and has bytes; a buffer of 0 bytes may be pinned beyond the capacity. */
+/* Whether a buffer is pinned and has bytes: one of 0 bytes may be pinned beyond the capacity. */
 static bool reuse_is_fixed(const reuse *state, uint32_t id) {
     return tn__run_pinned(state->run, id) && state->bodies[id].size > 0;
 }
