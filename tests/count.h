@@ -1,9 +1,9 @@
 /* count.h - how many cases a test tries that could try any number.
  *
  * TENURE_COUNT is a percentage of the full number, 100 if it is not set. `make check` and `make
- * test` set it low, `make test-long` sets it to 100; a campaign sets it higher. With a sanitizer a test runs several times
- * slower: tests/register.cmake sets TENURE_SLOWER, by which the percentage is divided. A test that
- * calls these functions gets the label "counted".
+ * test` set it low, `make test-long` sets it to 100; a campaign sets it higher. With a sanitizer a
+ * test runs several times slower: tests/register.cmake sets TENURE_SLOWER, by which the percentage
+ * is divided. A test that calls these functions gets the label "counted".
  */
 #ifndef TN_TESTS_COUNT_H
 #define TN_TESTS_COUNT_H
