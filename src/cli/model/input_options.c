@@ -252,6 +252,17 @@ static void input_add_region(struct argp_state *state, cli_input *input, const c
                                                               .slices = n[7] != 0};
 }
 
+/* Checks the name of an order here, because `verify` never uses it if the plan lists its steps. */
+static const char *input_order(struct argp_state *state, const char *name) {
+    char asked[TN__NEAR_TEXT];
+    if (strcmp(name, "auto") == 0) return name;
+    for (uint32_t i = 0; i < tn_order_count(); i++)
+        if (strcmp(name, tn_order_name(i)) == 0) return name;
+    cli_misuse(state, "--order: no order is called '%.60s'; %s", name,
+               tn__near_of(name, tn_order_count(), tn_order_name,
+                           "see `tenure list orders`, or auto, the best of them", asked));
+}
+
 static void input_add_again(struct argp_state *state, cli_input *input, const char *text) {
     cli_split *split = &input->split;
     uint32_t n[3];
@@ -309,7 +320,7 @@ static error_t input_parse(int key, char *value, struct argp_state *state) {
                        value);
         return 0;
     case CLI_ORDER:
-        input->order = value;
+        input->order = input_order(state, value);
         break;
     case CLI_BANK:
         input_add_bank(state, input, value);
