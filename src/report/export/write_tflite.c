@@ -86,6 +86,15 @@ static tn_status image_number(tflite_image *image, uint32_t *number) {
     return TN_OK;
 }
 
+/* Whether the file states no shape of a tensor that an operator makes. Readers infer it from the
+ * operator, but no longer from the concatenation of its parts, so it is written with its shape. */
+static bool image_lacks_shape(const tflite_image *image, tn_tensor_id id) {
+    const tn_tensor *y = tn_graph_tensor(image->split->graph, id);
+    tn__flat_table table = tn__flat_item(&image->tensors, image->index[id]);
+    return y->producer != TN_NONE && y->rank != TN_RANK_UNKNOWN && y->rank > 0 &&
+           tn__flat_list(&table, TFLITE_TENSOR_SHAPE).count == 0;
+}
+
 /* Finds the tensors that keep their numbers: those that the split graph still has, and those that
  * no operator computes. The other numbers are free for new tensors. */
 static tn_status image_keep(tflite_image *image) {
@@ -110,7 +119,10 @@ static tn_status image_keep(tflite_image *image) {
     for (tn_tensor_id id = 0; id < trace->tensor_count; id++) {
         bool kept = !trace->is_new[id] && trace->tensors[id] != TN_NONE;
         image->index[id] = kept ? number[trace->tensors[id]] : TN_NONE;
-        if (image->index[id] != TN_NONE) gone[image->index[id]] = false;
+        if (image->index[id] == TN_NONE) continue;
+        gone[image->index[id]] = false;
+        if (image_lacks_shape(image, id))
+            image->made[image->index[id]] = (tflite_new){tn__flat_label(&image->writer), id, 0};
     }
     for (uint32_t i = 0; i < image->tensors.count; i++)
         if (gone[i]) image->free_numbers[image->free_count++] = i;
