@@ -348,7 +348,8 @@ static const one_case large_cases[] = {
 
 /* Whether the library has AVX-512, and may use it. */
 static bool is_wide(void) {
-    return processor_has("avx512f") && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
+    char text[TN_LIBRARY_TEXT_MAX];
+    return tn_kernels_library(text, NULL) && strstr(text, "avx512") != NULL;
 }
 
 static void judge(const char *name, uint64_t seed, const whole *plain, const whole *fast,

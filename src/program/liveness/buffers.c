@@ -316,9 +316,10 @@ tn_status tn__buffers_assign(liveness_state *liveness) {
  * concatenation makes equal. Other inputs are copied, as before.
  *
  * Live bytes never rise: until the concatenation each input holds its own bytes, from then on it
- * holds bytes of the output. One case is left out. An input that outlives the output keeps other
- * operators from working in place over the output; this is harmless only if such inputs fill the
- * output.
+ * holds bytes of the output. Two cases are left out, because they keep other operators from working
+ * in place. An input that outlives the output does so for the output; this is harmless only if such
+ * inputs fill the output. An output that outlives a tensor of which it holds only a part does so
+ * for that tensor.
  *
  * If operators may run concurrently (streams, parallel-safe), all inputs are copied, because "at
  * the same step" is not defined then. Buckets are an exception: their inputs are over when the
@@ -444,7 +445,12 @@ static void fuse_obey_claims(fuse_join *join) {
     }
 }
 
-/* --- keeping in-place over the output possible --- */
+/* --- keeping in-place possible --- */
+
+static uint64_t fuse_overlap(uint64_t a_lo, uint64_t a_hi, uint64_t b_lo, uint64_t b_hi) {
+    uint64_t lo = a_lo > b_lo ? a_lo : b_lo, hi = a_hi < b_hi ? a_hi : b_hi;
+    return lo < hi ? hi - lo : 0;
+}
 
 /* Whether some of the input's bytes are still needed when the output's last reader runs. *covered
  * is set if all of them are. */
@@ -481,6 +487,35 @@ static void fuse_outliving(fuse_join *join) {
         if (outlived[i]) join->inputs[i].joins = false;
 }
 
+/* Whether the output would hold a part of a tensor that has a later reader, and outlive that
+ * tensor: the reader could then not work in place over it. A tensor that lies in the output as a
+ * whole takes no bytes of its own, so nothing is lost. */
+static bool fuse_holds_part(const fuse_join *join, const fuse_input *input) {
+    const buffers_state *buffers = join->buffers;
+    const live_range *ranges = buffers->liveness->ranges, *range = &ranges[input->range];
+    for (uint32_t m = buffers->all[input->root]; m != RANGE_NONE; m = buffers->all_next[m]) {
+        const live_range *member = &ranges[m];
+        uint64_t inside = 0;
+        if (member->last <= join->output->first + 1 || member->last >= join->output->last) continue;
+        if (!buffers_meet(member, range)) continue;
+        for (uint32_t i = 0; i < join->count; i++) {
+            const live_range *other = &ranges[join->inputs[i].range];
+            if (join->inputs[i].joins && join->inputs[i].root == input->root)
+                inside += fuse_overlap(member->lo, member->hi, other->lo, other->hi);
+        }
+        if (inside < member->hi - member->lo) return true;
+    }
+    return false;
+}
+
+/* Copies inputs by which the output would hold a part of a tensor. */
+static void fuse_parting(fuse_join *join) {
+    if (join->buffers->liveness->options.inplace == TN_INPLACE_CLAIMED) return;
+    for (uint32_t i = 0; i < join->count; i++)
+        if (join->inputs[i].joins && fuse_holds_part(join, &join->inputs[i]))
+            join->inputs[i].joins = false;
+}
+
 /* --- conflicts --- */
 
 /* Returns the distance by which the buffer of an input moves up when it joins the output's
@@ -499,11 +534,6 @@ static void fuse_set_start(fuse_join *join) {
         if (above && delta - join->inputs[i].at > join->start)
             join->start = delta - join->inputs[i].at;
     }
-}
-
-static uint64_t fuse_overlap(uint64_t a_lo, uint64_t a_hi, uint64_t b_lo, uint64_t b_hi) {
-    uint64_t lo = a_lo > b_lo ? a_lo : b_lo, hi = a_hi < b_hi ? a_hi : b_hi;
-    return lo < hi ? hi - lo : 0;
 }
 
 /* Whether the output's buffer is correct after the concatenation: bytes of the inputs' buffers that
@@ -558,6 +588,26 @@ static void fuse_resolve(fuse_join *join) {
         for (uint32_t k = 0; k < join->count; k++)
             if (join->inputs[k].root == input->root) join->inputs[k].joins = false;
     }
+}
+
+static uint32_t fuse_count(const fuse_join *join) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < join->count; i++) count += join->inputs[i].joins;
+    return count;
+}
+
+/* Applies the rules until no input is excluded: the rules about in-place depend on which other
+ * inputs join. */
+static void fuse_settle(fuse_join *join) {
+    for (uint32_t before = UINT32_MAX, count = fuse_count(join); count < before;) {
+        before = count;
+        fuse_outliving(join);
+        fuse_parting(join);
+        fuse_set_start(join);
+        fuse_resolve(join);
+        count = fuse_count(join);
+    }
+    fuse_set_start(join);
 }
 
 /* --- moving --- */
@@ -651,9 +701,6 @@ static void buffers_fuse(buffers_state *buffers, uint32_t id) {
     }
     fuse_obey_claims(&join);
     fuse_agree(&join);
-    fuse_outliving(&join);
-    fuse_set_start(&join);
-    fuse_resolve(&join);
-    fuse_set_start(&join);
+    fuse_settle(&join);
     fuse_all(&join, id);
 }
