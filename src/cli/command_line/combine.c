@@ -174,8 +174,8 @@ static const combine_rule combine_rules[] = {
     RULE("train", "--online", NEEDS, "--budget"),
     RULE("train", "--online", NEEDS, "--link", .why = "it copies tensors to the host"),
     RULE("train", "--online", EXCLUDES,
-         "--pass --allow --codecs --costs --timeout --swap-device --split --static=arena|first "
-         "--poison --trace --output --parallel --ranks-as-threads",
+         "--pass --allow --swap --codecs --costs --timeout --swap-device --split "
+         "--static=arena|first --poison --trace --output --parallel --ranks-as-threads",
          .why = "its policy decides alone, in a run on one device"),
     RULE("train", "--online", NEEDS, "[single-process]", .why = "mpirun has started several",
          .advice = "start one process"),
