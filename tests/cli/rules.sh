@@ -120,6 +120,7 @@ expect 2 "matches no operator .* operator types are 'Conv', 'Clip'" $tenure fit 
 expect 2 "operator names are '/features" $tenure fit $mobile --budget 1GiB --keep 'decoder*'
 expect 2 "contradict each other: both match" $tenure fit $mobile --budget 1GiB --keep 'type:C*' --recompute 'type:Conv'
 expect 2 "changes nothing" $tenure fit $mobile --budget 1GiB --recompute 'type:CrossEntropy'
+expect 2 "keep 'type:AdamStep' changes nothing: .* static memory" $tenure fit $mobile --budget 1GiB --keep 'type:AdamStep'
 expect 2 "swap 'type:Conv' and swap 'type:C.nv' .prefetch 3. contradict" $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv' --swap 'type:C?nv:prefetch=3'
 expect 0 '' $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv' --swap 'type:C?nv:prefetch=1'
 expect 1 '"ruled":true,"claims"' $tenure fit $mobile --budget 60MiB --keep 'type:*' --json

@@ -5,6 +5,7 @@
 
 Exit status: 0 they agree, 1 not, 77 numpy is absent.
 """
+import json
 import os
 import shutil
 import subprocess
@@ -73,6 +74,21 @@ class Training(unittest.TestCase):
             self.assertTrue((found.parameters["w"].ravel() == kept).all())
         expected = ((x.astype("f8") @ kept.reshape(64, 10) - z) ** 2).mean()
         self.assertTrue(abs(arrays.test_loss - expected) < 1e-5 and arrays.test_accuracy is None and files.test_loss is None)
+
+    def test_rules_of_the_command(self):
+        x, y = numpy.load("x.npy"), numpy.load("y.npy")
+        whole, took = tenure.train("cnn.onnx", (x, y), batch=16, steps=2), set()
+        for words, rules in ((["--segments", "2"], {"segments": 2}), (["--swap", "type:MaxPool*:prefetch=2"], {"swap": {"type:MaxPool*": 2}}),
+                             (["--swap", "type:Conv:prefetch=2"], {"swap": ["type:Conv:prefetch=2"]}), (["--keep", "*"], {"keep": ["*"]})):
+            said = json.loads(subprocess.run([command, "train", "cnn.onnx", "--data", "x.npy,y.npy", "--batch", "16", "--steps", "2",
+                                              "--json", *words], check=True, stdout=subprocess.PIPE).stdout)
+            found = tenure.train("cnn.onnx", (x, y), batch=16, steps=2, **rules)
+            self.assertEqual(found.bytes, said["arena"] + said["weights"], words)
+            self.assertTrue(all((found.parameters[name] == whole.parameters[name]).all() for name in whole.parameters))
+            took.add(found.bytes)
+        self.assertEqual(found.bytes, whole.bytes)  # all is kept
+        self.assertGreater(len(took), 1)
+        self.assertRaises(tenure.Error, tenure.train, "cnn.onnx", (x, y), batch=16, steps=2, keep=["z*z"])
 
     def test_a_step_stops_the_run(self):
         seen = []
