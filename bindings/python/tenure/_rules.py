@@ -5,13 +5,13 @@ from tenure._abi import RULES, tn_rule, tn_rules
 from tenure._library import number, options, text
 
 Patterns = Sequence[str]
-Swaps = Union[Sequence[str], Mapping[str, int]]  # patterns, also "PATTERN:prefetch=N", or {pattern: prefetch distance in operators}
+Swaps = Union[Sequence[str], Mapping[str, int]]  # patterns, also "PATTERN:prefetch=N"; or {pattern: distance in operators}
 MOST = (1 << 32) - 1
 PREFETCH, PREFETCH_MOST = ":prefetch=", 4096  # as on the command line
 
 
 def cut(pattern: str) -> Tuple[str, int]:
-    """A pattern of a swap without its ":prefetch=N", and N; 0 if there is none."""
+    """A pattern of a swap without its end ":prefetch=N", and N, or 0 without such an end."""
     before, found, distance = pattern.rpartition(PREFETCH)
     if not found:
         return pattern, 0

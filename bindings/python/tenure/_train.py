@@ -212,7 +212,8 @@ def train(file: Path, data: Data, *, test: Any = None, loss: str = "cross-entrop
     owner.own("tn_graph_destroy", model)
     kept = Graph._make(model, graph.name, graph)
     ruled = rules(keep, recompute, swap, segments)
-    session = options(tn_session_options, rules=None if ruled is None else ctypes.pointer(ruled), read=ctypes.cast(library().tn_contents_read, TRAIN_READ),
+    session = options(tn_session_options, rules=None if ruled is None else ctypes.pointer(ruled),
+                      read=ctypes.cast(library().tn_contents_read, TRAIN_READ),
                       self=ctypes.cast(contents, ctypes.c_void_p), threads=number(threads, "threads", NONE, 1), fuse=True,
                       budget=0 if budget is None else size(budget, "budget"), seed=number(seed, "seed"))
     samples = data_of(data, test, owner, keeps)
