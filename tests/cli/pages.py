@@ -166,9 +166,7 @@ def main():
     ran, left, failed = 0, collections.Counter(), 0
     environment = dict(os.environ, PATH="%s:%s" % (tenure.parent, os.environ["PATH"]), LC_ALL="C.UTF-8",
                        LD_LIBRARY_PATH=str(tenure.parent), TENURE_LIBRARY=str(tenure.parent / "libtenure.so"),
-                       PYTHONPATH=str(source / "bindings/python"),
-                       ONEDNN_MAX_CPU_ISA="AVX2",  # the pages show the memory of these kernels
-                       OMPI_ALLOW_RUN_AS_ROOT="1",
+                       PYTHONPATH=str(source / "bindings/python"), OMPI_ALLOW_RUN_AS_ROOT="1",
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1")
     with tempfile.TemporaryDirectory() as name:
         top = pathlib.Path(name)
