@@ -160,6 +160,8 @@ static const combine_rule combine_rules[] = {
     /* rules of `fit` about a problem, costs and runs */
     RULE("fit", "--problem", EXCLUDES, "[model-argument] --train --batch --max-batch --kernels",
          .why = "it replaces the model"),
+    RULE("fit", "@reading/keep/swap/segments/recompute/kernels --no-rewrite --fastest", EXCLUDES,
+         "--problem", .why = "a problem has no model", .advice = "remove the option"),
     RULE("fit", "--problem", EXCLUDES, "--costs --save-costs",
          .why = "the file has its own costs"),
     RULE("fit", "--run", NEEDS, "--budget"),
