@@ -163,7 +163,8 @@ expect 2 "needs --allow compress" $train --budget 1GiB --codecs bits
 expect 2 "add --lossy" $train --budget 1GiB --allow compress --codecs bits,float8
 expect 2 "no pass is called" $train --budget 1MiB --pass nobody
 expect 2 "list hardware" $tenure fit "$models/five_operators.onnx" --budget 1MiB --costs model:abacus
-expect 2 "matches the segment" $train --budget 1MiB --segment 'nothing*'
+expect 2 "matches the segment" $train --budget 1MiB --pass segments --segment 'nothing*'
+expect 2 "segment needs --pass segments" $train --budget 1MiB --segment '*'
 expect 2 "no format" $train --budget 1GiB -o plan.xyz
 expect 2 "nowhere/plan.html.*No such" $train --budget 1 -o nowhere/plan.html # not 1: before the search
 expect 2 "is not a folder" $train --budget 1 -o chain.json/plan.html

@@ -162,6 +162,7 @@ static const combine_rule combine_rules[] = {
          .why = "it replaces the model"),
     RULE("fit", "@reading/keep/swap/segments/recompute/kernels --no-rewrite --fastest", EXCLUDES,
          "--problem", .why = "a problem has no model", .advice = "remove the option"),
+    RULE("fit", "--segment", NEEDS, "--pass=segments", .why = "other passes do not use it"),
     RULE("fit", "--problem", EXCLUDES, "--costs --save-costs",
          .why = "the file has its own costs"),
     RULE("fit", "--run", NEEDS, "--budget"),
