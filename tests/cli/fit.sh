@@ -163,7 +163,8 @@ expect 2 "needs --allow compress" $train --budget 1GiB --codecs bits
 expect 2 "add --lossy" $train --budget 1GiB --allow compress --codecs bits,float8
 expect 2 "no pass is called" $train --budget 1MiB --pass nobody
 expect 2 "list hardware" $tenure fit "$models/five_operators.onnx" --budget 1MiB --costs model:abacus
-expect 2 "matches the segment" $train --budget 1MiB --segment 'nothing*'
+expect 2 "matches the segment" $train --budget 1MiB --pass segments --segment 'nothing*'
+expect 2 "segment needs --pass segments" $train --budget 1MiB --segment '*'
 expect 2 "no format" $train --budget 1GiB -o plan.xyz
 expect 2 "nowhere/plan.html.*No such" $train --budget 1 -o nowhere/plan.html # not 1: before the search
 expect 2 "is not a folder" $train --budget 1 -o chain.json/plan.html
@@ -180,6 +181,14 @@ sed 's/"cpu": \[[^]]*\]/"cpu": [1'"$(printf ',10000000000000000%.0s' {1..16})"']
 expect 2 "bad.json: node 'o8'.*2\^56" $tenure fit --problem bad.json --budget 3 # the only way was said not to be there
 printf '{"cpu":[1,1],"ram":[1,-1],"edges":[[0,1]]}' >bad.json
 expect 2 "bad.json" $tenure fit --problem bad.json --budget 5
+# Without kernels the times are those of the device that the note names: a product of 4 x 4 matrices moves 192 bytes. A note
+# about times stands with times only.
+expect 0 'assumed device with 80 GFLOP/s and 10 GB/s' $tenure fit "$models/five_operators.onnx" --budget 1GiB --kernels none --save-costs none.json
+grep -q '"ps": 19200,.*"MatMul"' none.json || { echo "FAILED: the costs are not those of the device"; failed=1; }
+expect 0 'assumed device' $tenure fit "$models/mobilenet_v2.onnx" --train --batch 4 --budget 140MiB --kernels none
+! grep -q measuring out || { echo "FAILED: nothing was measured, but there is a time for it"; failed=1; }
+expect 0 'not predicted' $tenure fit "$models/mobilenet_v2.onnx" --train --batch 4 --budget 8GiB --kernels none
+! grep -q assumed err || { echo "FAILED: a note about times without times"; failed=1; }
 # only tiles fit, and the costs are of the graph without tiles: the time is unknown, and no other number is made of it
 $tenure fit "$models/mobilenet_v2.onnx" --budget 19MiB --save-costs whole.json -q
 expect 0 "not predicted: the costs that were given are of the graph without tiles" $tenure fit "$models/mobilenet_v2.onnx" --budget 18MiB --costs whole.json

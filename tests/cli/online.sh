@@ -65,7 +65,7 @@ expect 2 'capuchin' $good --online dtr --budget 1MiB --link 1GB/s
 expect 2 'must be above 0' $good --online capuchin --budget 1MiB --link 0GB/s
 expect 2 'above 0' $good --online capuchin --budget 0 --link 1GB/s
 expect 2 'needs --online' $good --explain
-for other in "--pass joint" "--poison" "--codecs bits" "--parallel data=2" "--ranks-as-threads" "--trace t.trace.json" \
+for other in "--pass joint" "--swap pattern*" "--poison" "--codecs bits" "--parallel data=2" "--ranks-as-threads" "--trace t.trace.json" \
     "--swap-device host" "--timeout 1s" "--static arena"; do
     expect 2 "online" $good --online capuchin --budget 1MiB --link 1GB/s $other
 done

@@ -120,6 +120,7 @@ expect 2 "matches no operator .* operator types are 'Conv', 'Clip'" $tenure fit 
 expect 2 "operator names are '/features" $tenure fit $mobile --budget 1GiB --keep 'decoder*'
 expect 2 "contradict each other: both match" $tenure fit $mobile --budget 1GiB --keep 'type:C*' --recompute 'type:Conv'
 expect 2 "changes nothing" $tenure fit $mobile --budget 1GiB --recompute 'type:CrossEntropy'
+expect 2 "keep 'type:AdamStep' changes nothing: .* static memory" $tenure fit $mobile --budget 1GiB --keep 'type:AdamStep'
 expect 2 "swap 'type:Conv' and swap 'type:C.nv' .prefetch 3. contradict" $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv' --swap 'type:C?nv:prefetch=3'
 expect 0 '' $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv' --swap 'type:C?nv:prefetch=1'
 expect 1 '"ruled":true,"claims"' $tenure fit $mobile --budget 60MiB --keep 'type:*' --json
@@ -129,6 +130,13 @@ expect 2 'too few for 100000 segments' $tenure fit $mobile --budget 1GiB --segme
 expect 2 'segments need a training step' $tenure run $branches --segments 2
 expect 2 'not a number of operators' $tenure fit $mobile --budget 1GiB --link 1GB/s --swap 'type:Conv:prefetch=0'
 expect 2 'the pattern is empty' $tenure fit $mobile --budget 1GiB --keep 'type:'
+# a problem without a model: by hand, 6 bytes are enough only if n1 runs twice, and 7 if nothing does
+printf '{"cpu":[3,1,1,2,2,5,4],"ram":[1,3,1,1,2,1,1],"edges":[[0,1],[0,2],[1,3],[2,3],[2,4],[3,4],[1,5],[4,5],[2,6]]}' >dag.json
+expect 0 '^time +19,' $tenure fit --problem dag.json --budget 6
+expect 1 "proved; the least found takes 7 bytes; the rule keep 'o1' prevents it" $tenure fit --problem dag.json --budget 6 --keep o1
+expect 0 '^time +18,' $tenure fit --problem dag.json --budget 7 --keep 'o*'
+expect 2 "keep 'x' matches no operator" $tenure fit --problem dag.json --budget 7 --keep x
+expect 2 'order cannot be combined with --problem' $tenure fit --problem dag.json --budget 7 --order memory
 expect 2 'which needs a model file' $tenure estimate "$models/../configs/gpt_175b.json" --train --batch 8 --recompute 'type:Conv'
 expect 2 'has no effect' $tenure estimate "$models/../configs/gpt_175b.json" --train --batch 8 --keep 'type:Conv'
 exit $failed

@@ -340,6 +340,17 @@ class Models(unittest.TestCase):
             for key in set(ours) - {"input", "seconds", "static", "caching_pool"}:  # the call knows no weights
                 self.assertEqual(ours[key], theirs[key], key)
 
+    def test_estimates_of_the_command(self):
+        command = pathlib.Path(library).parent / "tenure"
+        if not command.exists():
+            self.skipTest("the command is not built")
+        for words, arguments in (([], {}), (["--order", "memory"], {"order": "memory"}), (["--segments", "6"], {"segments": 6}),
+                                 (["--swap", "type:Conv:prefetch=3"], {"swap": ["type:Conv:prefetch=3"]}),
+                                 (["--swap", "type:Conv:prefetch=3"], {"swap": {"type:Conv": 3}}),
+                                 (["--recompute", "type:Clip", "--keep", "type:Add"], {"recompute": ["type:Clip"], "keep": ["type:Add"]})):
+            ran = subprocess.run([command, "estimate", self.model, "--train", "--json", *words], capture_output=True, check=True)
+            self.assertEqual(tenure.estimate(self.model, train=True, **arguments).total, json.loads(ran.stdout)["total"], words)
+
     def test_batch(self):
         one, two = (tenure.plan(tenure.load(self.model, batch=n)).peak for n in (1, 2))
         self.assertEqual(two, 2 * one)
@@ -412,6 +423,10 @@ class Models(unittest.TestCase):
             tenure.fit(chain, 21, keep=["a"])
         self.assertIn("the rule keep 'a' prevents it", str(caught.exception))
         self.assertRaises(TypeError, tenure.fit, chain, 100, keep="a")
+        for wrong in (["a:prefetch=0"], ["a:prefetch=4097"], ["a:prefetch="], ["a:prefetch=1e3"], {"a": 4097}, {"a": -1}):
+            self.assertRaises(ValueError, tenure.fit, chain, 100, swap=wrong, link=1e12)
+        for call, budget in ((tenure.fit, ["1GiB"]), (tenure.estimate, [])):
+            self.assertRaises(TypeError, call, self.model, *budget, kernels="plain")
         with self.assertRaises(tenure.Error) as caught:
             tenure.fit(chain, 100, keep=["z"])
         self.assertEqual(caught.exception.status, "E_INVALID")

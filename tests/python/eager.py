@@ -456,6 +456,10 @@ class BadInput(Checks):
         for kind in (Tensor, Optimizer):
             self.assertRaises(TypeError, kind)
 
+    def test_messages_name_inputs_by_number(self):
+        with Interpreter("64KiB") as run:
+            self.refused("E_INVALID", "'input 0' has 4 columns and 'input 1' 3 rows", run.MatMul, floats(1, 2, 4), floats(2, 3, 5))
+
     def test_calls(self):
         with Interpreter("64KiB") as run, Interpreter("64KiB") as other:
             x, w = run.put(floats(1, 2, 3)), run.put(floats(1, 2, 3), "parameter")

@@ -5,6 +5,7 @@
 
 Exit status: 0 they agree, 1 not, 77 numpy is absent.
 """
+import json
 import os
 import shutil
 import subprocess
@@ -73,6 +74,20 @@ class Training(unittest.TestCase):
             self.assertTrue((found.parameters["w"].ravel() == kept).all())
         expected = ((x.astype("f8") @ kept.reshape(64, 10) - z) ** 2).mean()
         self.assertTrue(abs(arrays.test_loss - expected) < 1e-5 and arrays.test_accuracy is None and files.test_loss is None)
+
+    def test_rules_of_the_command(self):
+        whole = tenure.train("deep.onnx", "text:book.txt", batch=8, steps=2, weights=1)
+        for words, rules in ((["--segments", "4"], {"segments": 4}), (["--swap", "type:Softmax:prefetch=2"], {"swap": {"type:Softmax": 2}}),
+                             (["--swap", "type:*:prefetch=2"], {"swap": ["type:*:prefetch=2"]}), (["--keep", "*"], {"keep": ["*"]})):
+            said = json.loads(subprocess.run([command, "train", "deep.onnx", "--data", "text:book.txt", "--batch", "8", "--steps", "2",
+                                              "--weights", "random:1", "--json", *words], check=True, stdout=subprocess.PIPE).stdout)
+            found = tenure.train("deep.onnx", "text:book.txt", batch=8, steps=2, weights=1, **rules)
+            self.assertEqual(found.bytes, said["arena"] + said["weights"], words)
+            self.assertEqual(found.loss, whole.loss)
+            if "segments" in rules:
+                self.assertLess(found.bytes, 0.9 * whole.bytes)
+        self.assertEqual(found.bytes, whole.bytes)  # all is kept
+        self.assertRaises(tenure.Error, tenure.train, "deep.onnx", "text:book.txt", batch=8, steps=2, weights=1, keep=["z*z"])
 
     def test_a_step_stops_the_run(self):
         seen = []

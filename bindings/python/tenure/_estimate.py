@@ -5,7 +5,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Union
 from tenure import _abi
 from tenure._abi import PARTS, PHASES, SIZE_UNKNOWN, tn_estimate, tn_estimate_options, tn_rewrite_options
 from tenure._graph import Graph, Setup, decoded, load
-from tenure._library import Path, ask, call, options, room_for, size, text
+from tenure._library import Path, ask, call, flag, options, room_for, size, text
 from tenure._rules import Patterns, Swaps, rules
 
 Model = Union[Graph, Path]
@@ -52,25 +52,28 @@ def estimate(model: Model, *, train: bool = False, optimizer: str = "adam", loss
              shapes: Optional[Mapping[str, Sequence[int]]] = None, kernels: bool = False,
              pool: Optional[str] = None, pool_capacity: Union[int, str] = 0,
              runtime: Union[int, str] = 0, keep: Patterns = (), recompute: Patterns = (), swap: Swaps = (),
-             segments: int = 0) -> Estimate:
+             segments: int = 0, order: str = "file") -> Estimate:
     """Estimates the memory that a model needs to run or to train, in a planned arena or with a pool.
 
     >>> tenure.estimate("mobilenet_v2.onnx", train=True, optimizer="adam", batch=8).total
-    262499844
+    267874756
 
     model    a file, or a Graph
     kernels  True: count the scratch of this machine's kernels; False: the graph only
     pool     use this pool instead of a planned arena: "caching", "bfc", "best-fit", ... (`tenure list pools`)
     runtime  bytes that the run time uses itself
     keep, recompute, swap, segments: rules about the results of operators, as for tenure.fit
+    order    order of the operators, as in `tenure list orders`: "file", in which tenure.train and tenure.fit run them, or
+             "memory"; "auto": the one with the smallest arena
 
     For a PyTorch module as PyTorch runs it: tenure.torch.estimate.
     """
     graph = opened(model, batch, dims, shapes)
     use = _abi.TO_RUN
+    flag(kernels, "kernels")
     if train:
         graph, use = graph._step(loss, optimizer, rewrite=kernels), _abi.TRAINED
-    setup = Setup(graph, kernels=kernels, rewrite=options(tn_rewrite_options, use=use) if kernels else None,
+    setup = Setup(graph, kernels=kernels, order=order, rewrite=options(tn_rewrite_options, use=use) if kernels else None,
                   rules=rules(keep, recompute, swap, segments))
     count = ctypes.c_uint32()
     statics = setup.ask("statics", ctypes.byref(count))

@@ -11,8 +11,8 @@ from tenure._abi import (ALLOW, CLAIMS, FATES, NONE, OPCODES, STATUSES, tn_costs
 from tenure._arrays import integers
 from tenure._estimate import Model, opened
 from tenure._graph import Graph, decoded
-from tenure._library import (Context, Error, Owner, Progress, ask, call, number, options, owned, real, room_for, size,
-                             text)
+from tenure._library import (Context, Error, Owner, Progress, ask, call, flag, number, options, owned, real, room_for,
+                             size, text)
 from tenure._problem import Layout, Problem
 from tenure._rules import Patterns, Swaps, rules
 
@@ -259,7 +259,8 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
             False with the costs of a device
     keep, recompute, swap
             rules about the results of operators: patterns of operator names ("encoder*"), or of types ("type:Conv").
-            `swap` may be a mapping to the number of operators by which the copy back starts early, {"type:Conv": 4}
+            A swap may state the number of operators by which the copy back starts early: "type:Conv:prefetch=4", or in a
+            mapping, {"type:Conv": 4}
     segments
             recompute the inner results of all but the last of this many segments of the forward pass
 
@@ -289,6 +290,7 @@ def fit(model: Union[Model, Mapping[str, Any]], budget: Union[int, str], *, trai
         graph = opened(model, batch, dims, shapes)
         if kernels is None:
             kernels = not (isinstance(costs, str) and bool(ask("tn_hardware_find", text(costs, "costs"))))
+        flag(kernels, "kernels")
         if train:
             graph = graph._step(loss, optimizer, rewrite=kernels)
         return model_fit(graph, asked, costs, kernels, order, context)

@@ -187,6 +187,12 @@ def number(value: Any, what: str, most: int = (1 << 64) - 1, least: int = 0) -> 
     return int(found)
 
 
+def flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("%s: True or False, not %r" % (what, value))
+    return value
+
+
 def real(value: Any, what: str) -> float:
     """A finite number of at least 0."""
     if isinstance(value, (str, bytes)):

@@ -5,8 +5,19 @@ from tenure._abi import RULES, tn_rule, tn_rules
 from tenure._library import number, options, text
 
 Patterns = Sequence[str]
-Swaps = Union[Sequence[str], Mapping[str, int]]  # patterns, or {pattern: prefetch distance in operators}
+Swaps = Union[Sequence[str], Mapping[str, int]]  # patterns, also "PATTERN:prefetch=N"; or {pattern: distance in operators}
 MOST = (1 << 32) - 1
+PREFETCH, PREFETCH_MOST = ":prefetch=", 4096  # as on the command line
+
+
+def cut(pattern: str) -> Tuple[str, int]:
+    """A pattern of a swap without its end ":prefetch=N", and N, or 0 without such an end."""
+    before, found, distance = pattern.rpartition(PREFETCH)
+    if not found:
+        return pattern, 0
+    if not distance.isdecimal() or not 0 < int(distance) <= PREFETCH_MOST:
+        raise ValueError("swap: '%s' is not a number of operators from 1 to %d" % (distance, PREFETCH_MOST))
+    return before, int(distance)
 
 
 def rules(keep: Patterns, recompute: Patterns, swap: Swaps, segments: int) -> Optional[tn_rules]:
@@ -17,7 +28,9 @@ def rules(keep: Patterns, recompute: Patterns, swap: Swaps, segments: int) -> Op
             raise TypeError("%s: a list of patterns, not a single text" % kind)
         for pattern in patterns:
             ahead = patterns[pattern] if isinstance(patterns, Mapping) else 0
-            found.append((kind, pattern, number(ahead, "swap", MOST)))
+            if kind == "swap" and not ahead and isinstance(pattern, str):
+                pattern, ahead = cut(pattern)
+            found.append((kind, pattern, number(ahead, "swap", PREFETCH_MOST)))
     count = number(segments, "segments", MOST)
     if not found and not count:
         return None

@@ -8,6 +8,7 @@ from tenure._abi import (LOSSES, NONE, OPTIMIZERS, SCHEDULES, STEP, TRAIN_READ, 
                          tn_trainer_options, tn_trainer_score, tn_written)
 from tenure._graph import HANDLE, Graph, choice, decoded, load
 from tenure._library import Context, Error, Owner, Path, ask, call, library, number, options, path, real, room_for, size, text
+from tenure._rules import Patterns, Swaps, rules
 
 try:
     import numpy
@@ -172,7 +173,8 @@ def train(file: Path, data: Data, *, test: Any = None, loss: str = "cross-entrop
           freeze: Sequence[str] = (), prune: Union[None, float, Mapping[str, Any]] = None, seed: int = 0, threads: int = 1,
           budget: Union[int, str, None] = None, checkpoint: Optional[Path] = None, resume: Optional[Path] = None,
           weights: Optional[int] = None, dims: Optional[Mapping[str, int]] = None,
-          shapes: Optional[Mapping[str, Sequence[int]]] = None, step: Step = None) -> Training:
+          shapes: Optional[Mapping[str, Sequence[int]]] = None, step: Step = None, keep: Patterns = (),
+          recompute: Patterns = (), swap: Swaps = (), segments: int = 0) -> Training:
     """Trains an .onnx model in one arena of exactly the planned size, as the command `tenure train` does.
 
     >>> trained = tenure.train("cnn.onnx", (x, y), test=(x_test, y_test), epochs=2)
@@ -190,6 +192,7 @@ def train(file: Path, data: Data, *, test: Any = None, loss: str = "cross-entrop
     checkpoint  file in which the run is saved regularly; resume: file from which it continues
     weights     seed of made-up weights, for a file without weights
     step        called after each step with the number of steps done and the loss; returns False to stop
+    keep, recompute, swap, segments: rules about the results of operators, as for tenure.fit
     """
     owner, keeps = Owner(), []  # type: Tuple[Owner, List[Any]]
     graph = model_of(file, batch, dims, shapes)
@@ -208,7 +211,9 @@ def train(file: Path, data: Data, *, test: Any = None, loss: str = "cross-entrop
     call("tn_train_model", graph._handle, ctypes.byref(raw), ctypes.byref(model))
     owner.own("tn_graph_destroy", model)
     kept = Graph._make(model, graph.name, graph)
-    session = options(tn_session_options, read=ctypes.cast(library().tn_contents_read, TRAIN_READ),
+    ruled = rules(keep, recompute, swap, segments)
+    session = options(tn_session_options, rules=None if ruled is None else ctypes.pointer(ruled),
+                      read=ctypes.cast(library().tn_contents_read, TRAIN_READ),
                       self=ctypes.cast(contents, ctypes.c_void_p), threads=number(threads, "threads", NONE, 1), fuse=True,
                       budget=0 if budget is None else size(budget, "budget"), seed=number(seed, "seed"))
     samples = data_of(data, test, owner, keeps)
@@ -227,7 +232,7 @@ def train(file: Path, data: Data, *, test: Any = None, loss: str = "cross-entrop
                     schedule=choice(schedule, SCHEDULES, "schedule"), warmup=number(warmup, "warmup"), seed=number(seed, "seed"),
                     checkpoint=None if checkpoint is None else path(checkpoint), resume=None if resume is None else path(resume),
                     prune=prune_of(prune, keeps), step=STEP(stepped))
-    keeps.append(asked)
+    keeps += [asked, ruled]
     trainer = ctypes.POINTER(tn_trainer)()
     with context:
         call("tn_trainer_open", kept._handle, ctypes.byref(asked), ctypes.byref(trainer))

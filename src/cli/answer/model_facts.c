@@ -548,6 +548,8 @@ static const cli_facts fitted_facts = {
         CLI_FACT(WORD, "pass", "fitted", "the pass that found the program"),
         CLI_FACT(BYTES, "plain_bytes", NULL, "bytes before fitting"),
         CLI_FACT(COUNT, "recomputed", NULL, "number of recomputed operators"),
+        CLI_FACT(COUNT, "swapped", NULL, "number of tensors that are copied to the host and back"),
+        CLI_FACT(COUNT, "encoded", NULL, "number of tensors that are kept encoded"),
         CLI_FACT(COUNT, "time", NULL, "predicted time, in picoseconds"),
         CLI_FACT(COUNT, "plain_time", NULL, "predicted time before fitting"), CLI_FACTS_END}};
 const cli_facts cli_fitted_facts = {
@@ -555,6 +557,13 @@ const cli_facts cli_fitted_facts = {
                                            "if the program was changed to meet the budget: how",
                                            &fitted_facts),
                                CLI_FACTS_END}};
+
+/* Returns ", N tensors DONE" in `text`, or nothing if N is 0. */
+static const char *fitted_tensors(char text[64], uint32_t count, const char *done) {
+    text[0] = '\0';
+    if (count > 0) snprintf(text, 64, ", %u tensor%s %s", count, count == 1 ? "" : "s", done);
+    return text;
+}
 
 /* `from` is the answer of the search for the budget. Its result, if it belongs to this setup,
  * compares the program with the plan of the graph without tiles. The setup's own result compares it
@@ -565,15 +574,23 @@ void cli_fitted_add(cli_answer *answer, const tn_setup *setup, const tn_fit_answ
     if (fitted == NULL) return;
     if (from->setup == setup) fitted = &from->result;
     uint32_t again = fitted_repeats(fitted);
+    char swaps[64], codes[64];
+    tn_fate_totals totals = {0};
+    if (tn_fit_fates(tn_setup_occupancy(setup), &totals, NULL) != TN_OK)
+        totals = (tn_fate_totals){0}; /* no memory: an answer without these counts */
     double more =
         fitted->plain_time > 0 ? (double)fitted->time / (double)fitted->plain_time - 1 : 0;
     cli_answer_open(answer, "fitted");
     cli_add_word(answer, "pass", fitted->pass);
-    cli_add_as(answer, "by %s from %s: %u operator%s recomputed, %+.1f %% time predicted",
+    cli_add_as(answer, "by %s from %s: %u operator%s recomputed%s%s, %+.1f %% time predicted",
                fitted->pass, tn_size_format(fitted->plain_bytes, plain), again,
-               again == 1 ? "" : "s", 100 * more);
+               again == 1 ? "" : "s",
+               fitted_tensors(swaps, totals.tensors[TN_FATE_SWAPPED], "swapped"),
+               fitted_tensors(codes, totals.tensors[TN_FATE_ENCODED], "encoded"), 100 * more);
     cli_add(answer, "plain_bytes", fitted->plain_bytes);
     cli_add(answer, "recomputed", again);
+    cli_add(answer, "swapped", totals.tensors[TN_FATE_SWAPPED]);
+    cli_add(answer, "encoded", totals.tensors[TN_FATE_ENCODED]);
     cli_add(answer, "time", fitted->time);
     cli_add(answer, "plain_time", fitted->plain_time);
     cli_answer_close(answer);

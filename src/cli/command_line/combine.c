@@ -160,6 +160,9 @@ static const combine_rule combine_rules[] = {
     /* rules of `fit` about a problem, costs and runs */
     RULE("fit", "--problem", EXCLUDES, "[model-argument] --train --batch --max-batch --kernels",
          .why = "it replaces the model"),
+    RULE("fit", "@reading/keep/swap/segments/recompute/kernels --no-rewrite --fastest", EXCLUDES,
+         "--problem", .why = "a problem has no model", .advice = "remove the option"),
+    RULE("fit", "--segment", NEEDS, "--pass=segments", .why = "other passes do not use it"),
     RULE("fit", "--problem", EXCLUDES, "--costs --save-costs",
          .why = "the file has its own costs"),
     RULE("fit", "--run", NEEDS, "--budget"),
@@ -174,8 +177,8 @@ static const combine_rule combine_rules[] = {
     RULE("train", "--online", NEEDS, "--budget"),
     RULE("train", "--online", NEEDS, "--link", .why = "it copies tensors to the host"),
     RULE("train", "--online", EXCLUDES,
-         "--pass --allow --codecs --costs --timeout --swap-device --split --static=arena|first "
-         "--poison --trace --output --parallel --ranks-as-threads",
+         "--pass --allow --swap --codecs --costs --timeout --swap-device --split "
+         "--static=arena|first --poison --trace --output --parallel --ranks-as-threads",
          .why = "its policy decides alone, in a run on one device"),
     RULE("train", "--online", NEEDS, "[single-process]", .why = "mpirun has started several",
          .advice = "start one process"),

@@ -5,6 +5,7 @@
 #include "cli/fit/fit.h"
 #include "cli/model/file_kind.h"
 #include "cli/model/input.h"
+#include "graph/takes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -317,6 +318,22 @@ static bool fit_has_no_rates(const cli_fit *fit) {
            cli_fit_target(fit).runner == CLI_RUNNER_NONE;
 }
 
+/* Whether the answer has times. It has none if the unchanged plan fits. */
+static bool fit_is_timed(const cli_fit *fit) {
+    for (uint32_t i = 0; i < fit->result_count; i++)
+        if (fit->results[i].time > 0) return true;
+    return false;
+}
+
+static void fit_note_rates(void) {
+    char note[200];
+    snprintf(note, sizeof note,
+             "without kernels nothing is measured: times are those of an assumed device with %.0f "
+             "GFLOP/s and %.0f GB/s; for another one add --costs model:DEVICE",
+             TN__PLAIN_MACHINE.operations / 1e9, TN__PLAIN_MACHINE.bytes / 1e9);
+    cli_note(note);
+}
+
 static int fit_run(int count, char **words) {
     tn_context context = cli_context();
     cli_fit fit = {.input = {.import = TN_IMPORT_OPTIONS_INIT},
@@ -330,13 +347,13 @@ static int fit_run(int count, char **words) {
     if (fit.explain) fit.options.explain = fit_line;
     if (fit.problem_path != NULL) cli_progress_plain_costs();
     cli_interrupt_ends_work();
-    if (fit_has_no_rates(&fit))
-        cli_note("times are those of a device with default rates; for another one add "
-                 "--costs model:DEVICE");
     tn_status status = fit_run_asked(&fit, &error);
+    const bool refused = status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED;
+    if (fit_has_no_rates(&fit) && (refused || (status == TN_OK && fit_is_timed(&fit))))
+        fit_note_rates();
     int code =
         status == TN_OK ? fit_code(&fit) : cli_claims_fail(&fit.answer, fit.input.path, &error);
-    if (status == TN_E_INFEASIBLE || status == TN_E_EXHAUSTED) cli_fit_print_least(&fit);
+    if (refused) cli_fit_print_least(&fit);
     cli_fit_close(&fit);
     return cli_finish(code);
 }

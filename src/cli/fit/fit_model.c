@@ -112,7 +112,8 @@ static void fit_take(cli_fit *fit, bool answered) {
     fit->setup = answer->setup != NULL ? answer->setup : answer->least;
     fit->costs = (tn_costs *)(uintptr_t)answer->costs;
     fit->options.fixed_bytes = answer->fixed_bytes;
-    if (!cli_costs_given(&fit->from)) fit->measured = answer->costs_seconds;
+    if (!cli_costs_given(&fit->from) && cli_fit_target(fit).runner != CLI_RUNNER_NONE)
+        fit->measured = answer->costs_seconds;
 }
 
 /* Makes point i of the curve the chosen result, if there is no answer for a budget: none was given,

@@ -44,6 +44,7 @@ tn_status cli_fit_solve_problem(cli_fit *fit, const tn_fit_options *search, tn_e
     options->fixed_bytes = fit->options.fixed_bytes;
     options->memory = &fit->memory;
     options->plan = &fit->choices.plan;
+    options->rules = &fit->input.rules;
     fit->result_count = fit->sweep + (fit->sweep == 0 || options->budget > 0);
     if (fit->sweep > 0)
         TN_TRY(tn_fit_sweep(fit->own, fit->costs, options, fit->sweep, fit->budgets, fit->results,

@@ -12,7 +12,8 @@ enum { STREAMS_COUNT = 2300, STREAMS_RULE, STREAMS_ADJACENT };
       "which it can start first; buffers share bytes only if the streams' waits allow it")         \
     X(STREAMS_RULE, "stream", "PATTERN=K",                                                         \
       "with --streams: operators whose names match " CLI_PATTERN                                   \
-      " run on stream K, from 0 on; type:PATTERN matches types; may be repeated")                  \
+      " run on stream K, from 0 on; type:PATTERN matches types; may be repeated, "                 \
+      "and the last pattern that matches counts")                                                  \
     X(STREAMS_ADJACENT, "adjacent", "PATTERN",                                                     \
       "tensors whose names match " CLI_PATTERN                                                     \
       " lie one after another in memory, in the order of their "                                   \

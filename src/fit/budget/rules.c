@@ -691,6 +691,16 @@ static void rules_explain(const tn__rules_state *s, tn_rule_kind kind, uint32_t 
     s->explain(s->explain_self, line);
 }
 
+/* Whether a result of the job may leave memory at all. Static tensors, such as the parameters that
+ * an optimizer updates, never do. */
+static bool rules_may_leave(const tn__dag *dag, uint32_t job) {
+    uint32_t count;
+    const uint32_t *outputs = tn__job_outputs(dag, job, false, &count);
+    for (uint32_t k = 0; k < count; k++)
+        if ((dag->values[outputs[k]].flags & TN__VALUE_HELD) == 0) return true;
+    return false;
+}
+
 static bool rules_is_gathered(const tn__rules_state *s, uint32_t job) {
     const tn_op_id op = s->dag->jobs[job].op;
     return op != TN_NONE && tn__op_has(s->graph, op, TN_RULE_GATHERED);
@@ -706,7 +716,7 @@ static bool rules_decide(tn__rules_state *s, uint32_t job, tn_rule_kind kind, ui
     if (rules_is_gathered(s, job) && kind != TN_RULE_SWAP) return true;
     if (kind == TN_RULE_KEEP) {
         s->how[job] = TN__RULED_KEEP;
-        return true;
+        return rules_may_leave(dag, job);
     }
     if (kind == TN_RULE_RECOMPUTE) {
         s->at[job] = rules_may_repeat(dag, job) ? rules_recompute_at(s, job) : TN_NONE;
@@ -769,13 +779,19 @@ static tn_status rules_check(tn__rules_state *s) {
         for (uint32_t r = 0; listed && r < s->rules.count; r++)
             s->acts[r] = s->acts[r] || rules_match(s, &s->rules.list[r], j);
     }
-    for (uint32_t r = 0; r < s->rules.count && s->strict; r++)
-        if (!s->acts[r])
+    for (uint32_t r = 0; r < s->rules.count && s->strict; r++) {
+        if (s->acts[r]) continue;
+        if (s->rules.list[r].kind == TN_RULE_KEEP)
             TN_FAIL(s->error, TN_E_INVALID,
-                    "the rule %s changes nothing: of the operators that match, none has a result "
-                    "that is idle before a late reader and may be %s; remove the rule",
-                    tn__rule_text(&s->rules, r, text),
-                    s->rules.list[r].kind == TN_RULE_SWAP ? "copied" : "recomputed");
+                    "the rule %s changes nothing: the results of the operators that match are "
+                    "static memory, which always stays; remove the rule",
+                    tn__rule_text(&s->rules, r, text));
+        TN_FAIL(s->error, TN_E_INVALID,
+                "the rule %s changes nothing: of the operators that match, none has a result "
+                "that is idle before a late reader and may be %s; remove the rule",
+                tn__rule_text(&s->rules, r, text),
+                s->rules.list[r].kind == TN_RULE_SWAP ? "copied" : "recomputed");
+    }
     return TN_OK;
 }
 

@@ -185,10 +185,14 @@ static void op_cache_key(tn__text *key, const tn__ask *ask) {
 
 /* --- the graph of one operator --- */
 
-static tn_status op_cache_input(const tn__types *types, tn_graph *graph, uint32_t type,
+/* Adds input `i` of an operator. Messages call it by its number, because the name of a tensor is no
+ * part of the key. */
+static tn_status op_cache_input(const tn__types *types, tn_graph *graph, uint32_t i, uint32_t type,
                                 tn_tensor_id *id, tn_error *error) {
     const tn__type *of = tn__type_of(types, type);
-    tn_tensor_spec spec = {.name = "operand",
+    char name[24];
+    snprintf(name, sizeof name, "input %u", i);
+    tn_tensor_spec spec = {.name = name,
                            .dtype = of->dtype,
                            .kind = of->value != NULL ? TN_KIND_CONSTANT : TN_KIND_INPUT,
                            .rank = of->rank,
@@ -203,7 +207,7 @@ tn_status tn__cached_op_graph(const tn__types *types, tn_graph *graph, const tn_
     for (uint32_t i = 0; i < ask->input_count; i++) {
         ids[i] = TN_NONE;
         if (ask->inputs[i] != TN_NONE)
-            TN_TRY(op_cache_input(types, graph, ask->inputs[i], &ids[i], error));
+            TN_TRY(op_cache_input(types, graph, i, ask->inputs[i], &ids[i], error));
     }
     tn_tensor_id *outputs = ids + ask->input_count;
     for (uint32_t k = 0; k < ask->output_count; k++) {
