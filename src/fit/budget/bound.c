@@ -609,6 +609,8 @@ static void bound_take(bound_state *s, const bound_line *line, double price) {
         s->row_extra = extra;
         bound_write_row(s);
     }
+    extra -= (double)s->dag->slack * price / s->scale; /* a bound on layouts, not on live bytes */
+    if (extra <= 0) return;
     uint64_t whole = (uint64_t)extra;
     if ((double)whole < extra - 1e-6) whole++; /* round up, because costs are integers */
     tn__pass_raise_bound(s->run, tn__add_sat(s->dag->cost, whole));

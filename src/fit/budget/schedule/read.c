@@ -187,13 +187,20 @@ static void read_costs(tn__read_state *s, uint32_t id) {
     job->recompute_cost = tn_costs_again_of(s->costs, job->op);
 }
 
+/* Rounds a size up to the alignment, and notes its padding; false: it is too large. */
+static bool read_align(tn__read_state *s, uint64_t bytes, uint64_t *aligned) {
+    if (!tn__align_up(bytes, s->map->memory.alignment, aligned)) return false;
+    if (*aligned - bytes > s->slack) s->slack = *aligned - bytes;
+    return true;
+}
+
 static tn_status read_scratch(tn__read_state *s, tn__job *job) {
     const tn_occupancy_options *memory = &s->map->memory;
     uint64_t first = tn__workspace(s->graph, memory, job->op, false);
     bool by_other = tn_op_form_of(s->graph, job->op, true).found != 0;
     uint64_t recompute = by_other ? tn__workspace(s->graph, memory, job->op, true) : 0;
     uint64_t most = first > recompute ? first : recompute;
-    if (tn__align_up(most, memory->alignment, &job->scratch)) return TN_OK;
+    if (read_align(s, most, &job->scratch)) return TN_OK;
     TN_FAIL(s->error, TN_E_UNSUPPORTED, "the scratch of '%.80s' is too large",
             tn_graph_op(s->graph, job->op)->name);
 }
@@ -340,7 +347,7 @@ tn_status tn__read_new_value(tn__read_state *s, tn_tensor_id id) {
     uint64_t aligned;
     if (tensor->bytes == TN_SIZE_UNKNOWN)
         TN_FAIL(s->error, TN_E_UNKNOWN, "the size of '%.80s' is not known", tensor->name);
-    if (!tn__align_up(tensor->bytes, s->map->memory.alignment, &aligned))
+    if (!read_align(s, tensor->bytes, &aligned))
         TN_FAIL(s->error, TN_E_UNSUPPORTED, "'%.80s' is too large", tensor->name);
     s->map->root[id] = id;
     s->map->value[id] = s->value_count;
@@ -557,7 +564,10 @@ static tn_status read_hand_over(tn__read_state *s, tn__dag *dag) {
     s->map->reads = tn__arena_copy(s->arena, s->reads.items != NULL ? s->reads.items : nothing,
                                    (s->reads.count > 0 ? s->reads.count : 1) * sizeof *at);
     if (s->map->reads == NULL) return tn__read_no_memory(s);
-    return tn__dag_make(s->arena, s->jobs, s->job_count, s->values, s->value_count, dag, s->error);
+    TN_TRY(
+        tn__dag_make(s->arena, s->jobs, s->job_count, s->values, s->value_count, dag, s->error));
+    dag->slack = s->slack;
+    return TN_OK;
 }
 
 /* --- set-up --- */
@@ -637,7 +647,7 @@ static tn_status read_insides(tn__read_state *s) {
     if (live == NULL) return tn__read_no_memory(s);
     for (uint32_t i = 0; i < count; i++) {
         if (!read_is_inside(s, &lives[i])) continue;
-        if (!tn__align_up(lives[i].bytes, s->map->memory.alignment, &bytes) || bytes > most_bytes)
+        if (!read_align(s, lives[i].bytes, &bytes) || bytes > most_bytes)
             TN_FAIL(s->error, TN_E_UNSUPPORTED, "what lives inside blocks is too large");
         live[lives[i].first] += (int64_t)bytes;
         live[lives[i].last] -= (int64_t)bytes;

@@ -86,6 +86,9 @@ typedef struct tn__dag {
     /* bytes that are always occupied (weights); no other sum of bytes in a schedule includes
      * them */
     uint64_t fixed_bytes;
+    /* Sizes are multiples of the alignment. The topmost buffer of a layout needs no padding, so a
+     * layout may be smaller than the live bytes, by at most this number */
+    uint64_t slack;
     uint64_t cost;   /* sum of the costs of all jobs, each run once; saturating */
     bool is_ordered; /* first runs must keep the order of the list */
 } tn__dag;
