@@ -475,8 +475,7 @@ static tn_pool_caching draw_settings(tn__random *r) {
                           .expandable = draw_coin(r)};
     if (draw_coin(r)) it.max_split_size = (21 + tn__random_below(r, 100)) * MIB;
     if (draw_coin(r)) it.roundup_power2_divisions = 1u << tn__random_below(r, 12);
-    if (draw_coin(r))
-        it.garbage_collection_threshold = (double)(1 + tn__random_below(r, 99)) / 100;
+    if (draw_coin(r)) it.garbage_collection_threshold = (double)(1 + tn__random_below(r, 99)) / 100;
     for (uint32_t i = 0; draw_coin(r) && i < TN_POOL_ROUNDUP_SIZES; i++)
         it.roundup_by_size[i] = (1u << tn__random_below(r, 12)) / 2;
     return it;

@@ -465,7 +465,8 @@ static void what_where_fills_with_is_no_parameter(void **state) {
     (void)state;
     options.loss = TN_LOSS_MEAN_SQUARED;
     net_open(&n, TN_FLOAT32, 1);
-    tn_tensor_id x = net_input(&n, "x", NET_SHAPE(3, 4)), w = net_param(&n, "w", 1, NET_SHAPE(4, 4));
+    tn_tensor_id x = net_input(&n, "x", NET_SHAPE(3, 4)),
+                 w = net_param(&n, "w", 1, NET_SHAPE(4, 4));
     tn_tensor_id masked = net_op(&n, "Greater", NET_LIST(x, net_input(&n, "y", NET_SHAPE(3, 4))));
     tn_tensor_id fill = net_param(&n, "masked.fill", 1, NET_SHAPE(1));
     x = net_op(&n, "Where", NET_LIST(masked, fill, net_op(&n, "MatMul", NET_LIST(x, w))));

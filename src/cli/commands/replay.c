@@ -173,7 +173,7 @@ enum {
       "PYTORCH_CUDA_ALLOC_CONF, such as caching:expandable_segments:True,max_split_size_mb:128; "  \
       "may be repeated (default: all, without settings)")                                          \
     X(REPLAY_CAPACITY, "capacity", "SIZE",                                                         \
- "size of the address range of each pool, or of the device for caching (default: unlimited)")                              \
+      "size of the address range of each pool, or of the device for caching (default: unlimited)") \
     X(REPLAY_ALIGNMENT, "alignment", "SIZE",                                                       \
       "smallest alignment of blocks in bytes (default: 64)")                                       \
     X(REPLAY_PAGES, "pages", "SIZE",                                                               \

@@ -564,8 +564,7 @@ static tn_status read_hand_over(tn__read_state *s, tn__dag *dag) {
     s->map->reads = tn__arena_copy(s->arena, s->reads.items != NULL ? s->reads.items : nothing,
                                    (s->reads.count > 0 ? s->reads.count : 1) * sizeof *at);
     if (s->map->reads == NULL) return tn__read_no_memory(s);
-    TN_TRY(
-        tn__dag_make(s->arena, s->jobs, s->job_count, s->values, s->value_count, dag, s->error));
+    TN_TRY(tn__dag_make(s->arena, s->jobs, s->job_count, s->values, s->value_count, dag, s->error));
     dag->slack = s->slack;
     return TN_OK;
 }
