@@ -39,6 +39,7 @@ typedef struct tn__dag_value {
     /* the tensor that owns the value's memory; TN_NONE: a problem without a graph */
     tn_tensor_id tensor;
     uint32_t flags; /* TN__VALUE_*: flags of the value */
+    uint32_t pad;   /* the part of `bytes` that is padding up to the alignment */
 } tn__dag_value;
 
 enum {                            /* flags of a job: tn__job.flags */
@@ -71,6 +72,7 @@ typedef struct tn__job {
     /* an input as large as the first output, which takes over its memory if its live range ends
      * here; TN_NONE: the output has memory of its own */
     uint32_t inplace;
+    uint32_t pad; /* the largest padding of a buffer of `scratch` */
 } tn__job;
 
 /* A schedule graph. Its jobs are in program order, which is a valid order of execution. */

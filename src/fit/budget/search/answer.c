@@ -582,11 +582,10 @@ static tn_status answer_judge(tn__fit *fit, const tn__pass_run *run, uint64_t al
                               tn_status status) {
     fit->work_done = tn__add_sat(fit->work_done, run->work_done);
     tn__fit_competitor *competitor = fit->competitor;
-    /* facts about live bytes hold for layouts that are smaller by the slack */
+    /* a limit of live bytes that was refused is one of layouts that are smaller by the slack */
     const uint64_t slack = tn__fit_slack(fit, run->dag);
-    const uint64_t bound = run->least_bytes > slack ? run->least_bytes - slack : 0,
-                   denied = allowed > slack ? allowed - slack : 0;
-    if (bound > competitor->bytes_bound) competitor->bytes_bound = bound;
+    const uint64_t denied = allowed > slack ? allowed - slack : 0;
+    if (run->least_bytes > competitor->bytes_bound) competitor->bytes_bound = run->least_bytes;
     if (status == TN_E_INFEASIBLE && denied > competitor->denied) competitor->denied = denied;
     bool late = fit->deadline > 0 && tn__clock_s() > fit->deadline;
     if (fit->ended == TN__ENDED_NOT && late) fit->ended = TN__ENDED_TIME;
