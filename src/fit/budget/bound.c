@@ -227,8 +227,8 @@ static uint64_t bound_beside(const tn__dag *dag, uint32_t job, bool recompute, c
     return sum > shared ? sum - shared : 0;
 }
 
-/* A lower bound on the live bytes while the last input of a job is made, by a first run or a repeat.
- * `layouts`: on the bytes of a layout. */
+/* A lower bound on the live bytes, or with `layouts` on the bytes of a layout, while the last input
+ * of a job is made, by a first run or a repeat. */
 static uint64_t bound_of_inputs(const tn__dag *dag, uint32_t job, bool layouts) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
