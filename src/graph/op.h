@@ -287,6 +287,8 @@ uint64_t tn__op_statistics(const tn_graph *graph, tn_op_id id);
  * domain, "tenure.Conv" the one of domain "tenure". A question that concerns several operators, or
  * is asked in several places, is a flag instead. */
 bool tn__op_is(const tn_op *op, const char *type);
+/* Whether an operator is ONNX's of this name, or the one of ONNX Runtime (com.microsoft). */
+bool tn__op_is_contrib(const tn_op *op, const char *type);
 /* tn__op_holds_input: whether an input may lie inside output 0 before the operator runs
  * (tn_op_joins, a bucket). tn__op_input_room: the number of bytes from there to the next input;
  * TN_SIZE_UNKNOWN: not known. */

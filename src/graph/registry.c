@@ -90,6 +90,10 @@ bool tn__op_is(const tn_op *op, const char *type) {
     return (!*op->domain || !strcmp(op->domain, "ai.onnx")) && !strcmp(op->type, type);
 }
 
+bool tn__op_is_contrib(const tn_op *op, const char *type) {
+    return tn__op_is(op, type) || (!strcmp(op->domain, "com.microsoft") && !strcmp(op->type, type));
+}
+
 uint32_t tn_op_rule_count(void) {
     uint32_t count = 0;
     for (size_t i = 0; i < REGISTRY_COUNT; i++) count += registry_families[i]->rule_count;

@@ -169,8 +169,7 @@ static void file_choose(file_image *image) {
     const tn_block *block = tn_graph_block(graph, 0);
     for (uint32_t i = 0; i < block->op_count; i++) {
         const tn_op *op = tn_graph_op(graph, block->ops[i]);
-        bool known = op->domain[0] == '\0' || strcmp(op->domain, "com.microsoft") == 0;
-        bool stored = known && strcmp(op->type, "QuantizeLinear") == 0 && op->input_count >= 2;
+        bool stored = tn__op_is_contrib(op, "QuantizeLinear") && op->input_count >= 2;
         for (uint32_t k = 0; k < op->input_count && stored; k++)
             stored = file_is_stored(graph, op->inputs[k]);
         if (!stored || op->inputs[0] == TN_NONE || op->outputs[0] == TN_NONE) continue;

@@ -166,6 +166,29 @@ def over_grid(budgets, models, tenure_python):
     sys.exit(1 if failed else 0)
 
 
+def odd(path, chance):
+    """A graph of vectors with sizes that are no multiples of the alignment."""
+    widths, nodes, weights = {"x": chance.randint(3, 40)}, [], []
+    for i in range(chance.randint(2, 8)):
+        a, b, y = chance.choice(list(widths)), chance.choice(list(widths)), f"t{i}"
+        kind = chance.choice(("Relu", "Softmax", "MatMul", "Concat"))
+        widths[y] = widths[a] + widths[b] if kind == "Concat" else chance.randint(3, 60) if kind == "MatMul" else widths[a]
+        if kind == "MatMul":
+            weights.append(onnx.tensor(f"w{i}", [widths[a], widths[y]], [0.1] * (widths[a] * widths[y])))
+        nodes.append(onnx.node(kind, {"MatMul": f"{a},w{i}", "Concat": f"{a},{b}"}.get(kind, a), y, **({"axis": 1} if kind == "Concat" else {})))
+    onnx.model(path, nodes, [onnx.value("x", [1, widths["x"]])], [onnx.value(y, [1, widths[y]])], weights)
+
+
+def bounds(model):
+    """No program is smaller than the bound of its claim, and the smallest one found is an answer for its bytes."""
+    status, said, err = run("fit", model, "--budget", 1, "--costs", "model:t4", "--allow", "order,recompute", "--json")
+    check(status == 1 and said["proved"], model, "fits in a byte", err)
+    for claim in said["claims"]:
+        check(claim["bytes_bound"] <= claim["bytes"], model, "a bound above what was found:", claim)
+    status, fitted, err = run("fit", model, "--budget", said["least_bytes"], "--costs", "model:t4", "--allow", "order,recompute", "--json")
+    check(status == 0 and fitted["answers"][0]["bytes"] <= said["least_bytes"], model, "the least found does not fit", err)
+
+
 def main():
     import tenure as tenure_python
     if grid:
@@ -174,6 +197,10 @@ def main():
     print("seed", seed)
     with tempfile.TemporaryDirectory() as name:
         unknown_batch(pathlib.Path(name), tenure_python)
+        for number in range(5 * count):
+            model = pathlib.Path(name) / f"odd{number}.onnx"
+            odd(model, chance)
+            bounds(model)
         for number in range(count):
             model = pathlib.Path(name) / f"m{number}.onnx"
             network(model, chance)

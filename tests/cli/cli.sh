@@ -480,6 +480,14 @@ done
 for bad in '[64:8' '[]' '[64]' '[48:2]' '[64:3]' '4.5' '99999999999'; do
     expect 2 'roundup_power2_divisions' $tenure replay steps.csv --pool "caching:roundup_power2_divisions:$bad"
 done
+# a device maps a segment's pages from anywhere: two free segments of 20 MiB, not adjacent, make room for one of 40
+m=$((20 << 20))
+printf 'action,id,size,lifetime,name,kind,op\nalloc,a,%s,,,,\nalloc,b,%s,,,,\nalloc,c,%s,,,,\nfree,a,,,,,\nfree,c,,,,,\nalloc,d,%s,,,,\n' $m $m $m $((2 * m)) >apart.csv
+for pool in caching caching:max_split_size_mb:64 caching:expandable_segments:True; do
+    expect 0 "\"reserved_peak\":$((3 * m))," $tenure replay apart.csv --pool $pool --capacity $((3 * m)) --json
+    expect 1 'does not fit' $tenure replay apart.csv --pool $pool --capacity $((3 * m - 1))
+done
+expect 1 'best-fit +does not fit' $tenure replay apart.csv --pool best-fit --capacity $((3 * m))
 expect 0 'wrote pools.svg' $tenure replay "$trace" -o pools.svg
 python3 - "$($tenure list pools | wc -l)" <<'P' || failed=1
 import sys

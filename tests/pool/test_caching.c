@@ -409,14 +409,12 @@ static void check_same(torch *t, tn_pool *pool, const char *name, uint64_t seed,
 }
 
 /* Returns the number of requests that failed. */
-static uint32_t compare(size_t setting, uint64_t seed, uint32_t steps) {
-    const char *name = settings[setting].name;
-    tn_pool_caching caching = settings[setting].caching;
+static uint32_t compare(const char *name, tn_pool_caching caching, uint64_t seed, uint32_t steps) {
     tn_pool_options options = TN_POOL_OPTIONS_INIT;
     tn_pool *pool;
     pair held[64];
     uint32_t count = 0, failed = 0;
-    tn__random r = {seed * 1000 + setting};
+    tn__random r = {seed};
     caching.struct_size = sizeof caching;
     options.pool = "caching";
     options.caching = &caching;
@@ -464,8 +462,36 @@ static void every_setting_does_as_pytorch(void **state) {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
         uint32_t failed = 0;
-        for (uint64_t seed = 1; seed <= case_count(60, 3); seed++) failed += compare(i, seed, 1200);
+        for (uint64_t seed = 1; seed <= case_count(60, 3); seed++)
+            failed += compare(settings[i].name, settings[i].caching, seed * 1000 + i, 1200);
         assert_true(failed > 0); /* memory ran out, too */
+    }
+}
+
+static bool draw_coin(tn__random *r) { return tn__random_below(r, 2) != 0; }
+
+static tn_pool_caching draw_settings(tn__random *r) {
+    tn_pool_caching it = {.limit = (40 + tn__random_below(r, 600)) * MIB,
+                          .expandable = draw_coin(r)};
+    if (draw_coin(r)) it.max_split_size = (21 + tn__random_below(r, 100)) * MIB;
+    if (draw_coin(r)) it.roundup_power2_divisions = 1u << tn__random_below(r, 12);
+    if (draw_coin(r)) it.garbage_collection_threshold = (double)(1 + tn__random_below(r, 99)) / 100;
+    for (uint32_t i = 0; draw_coin(r) && i < TN_POOL_ROUNDUP_SIZES; i++)
+        it.roundup_by_size[i] = (1u << tn__random_below(r, 12)) / 2;
+    return it;
+}
+
+static void random_settings_do_as_pytorch(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= case_count(600, 30); seed++) {
+        tn__random r = {seed};
+        const tn_pool_caching it = draw_settings(&r);
+        char name[160];
+        snprintf(name, sizeof name,
+                 "limit %" PRIu64 ", expandable %d, max_split %" PRIu64 ", divisions %u, gc %g",
+                 it.limit, it.expandable, it.max_split_size, it.roundup_power2_divisions,
+                 it.garbage_collection_threshold);
+        (void)compare(name, it, seed, 400);
     }
 }
 
@@ -528,6 +554,7 @@ static void growing_requests_need_less_with_expandable_segments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_setting_does_as_pytorch),
+        cmocka_unit_test(random_settings_do_as_pytorch),
         cmocka_unit_test(bad_settings_are_refused),
         cmocka_unit_test(growing_requests_need_less_with_expandable_segments),
     };

@@ -114,7 +114,7 @@ input()
 
 def check_processes():
     """Numbers that are not those of a watched process."""
-    for pid, words in ((0, "PID"), ("x", "PID"), (1 << 40, "PID"), ((1 << 31) - 1, "there is no process")):
+    for pid, words in ((0, "error: '0' is not the number of a process"), ("x", "'x' is not"), (1 << 40, "PID"), ((1 << 31) - 1, "there is no process")):
         answer = watch(pid, "--once")
         assert answer.returncode == 2 and words in answer.stderr, answer
     sleeper = subprocess.Popen(["sleep", "600"])

@@ -438,6 +438,70 @@ static void a_softmax_over_other_axes_stays(void **state) {
     }
 }
 
+/* Weights of integers, and an adapter next to them. The scale of the weights does not change. */
+static void a_scale_is_no_parameter(void **state) {
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    net n;
+    (void)state;
+    options.loss = TN_LOSS_MEAN_SQUARED;
+    net_open(&n, TN_FLOAT32, 1);
+    n.version = 21;
+    tn_tensor_id x = net_input(&n, "x", NET_SHAPE(3, 4));
+    tn_tensor_id w = net_tensor(&n, "w", TN_KIND_PARAMETER, TN_INT8, NET_SHAPE(4, 5));
+    tn_tensor_id scale = net_param(&n, "w.scale", 1, NET_SHAPE(5));
+    net_attr_int(&n, "axis", 1);
+    w = net_op(&n, "DequantizeLinear", NET_LIST(w, scale));
+    tn_tensor_id adapter = net_param(&n, "adapter", 1, NET_SHAPE(4, 5));
+    net_output(&n, net_op(&n, "Add",
+                          NET_LIST(net_op(&n, "MatMul", NET_LIST(x, w)),
+                                   net_op(&n, "MatMul", NET_LIST(x, adapter)))));
+    assert_string_equal(trained_names(&n, &options), " adapter");
+    net_close(&n);
+}
+
+static void what_where_fills_with_is_no_parameter(void **state) {
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    net n;
+    (void)state;
+    options.loss = TN_LOSS_MEAN_SQUARED;
+    net_open(&n, TN_FLOAT32, 1);
+    tn_tensor_id x = net_input(&n, "x", NET_SHAPE(3, 4)),
+                 w = net_param(&n, "w", 1, NET_SHAPE(4, 4));
+    tn_tensor_id masked = net_op(&n, "Greater", NET_LIST(x, net_input(&n, "y", NET_SHAPE(3, 4))));
+    tn_tensor_id fill = net_param(&n, "masked.fill", 1, NET_SHAPE(1));
+    x = net_op(&n, "Where", NET_LIST(masked, fill, net_op(&n, "MatMul", NET_LIST(x, w))));
+    net_output(&n, net_op(&n, "Where", NET_LIST(masked, net_param(&n, "row", 1, NET_SHAPE(4)), x)));
+    assert_string_equal(trained_names(&n, &options), " w row");
+    const char *more[] = {"masked.*"};
+    options.train = more;
+    options.train_count = 1;
+    assert_string_equal(trained_names(&n, &options), " w masked.fill row");
+    net_close(&n);
+}
+
+/* QuantizeLinear of another domain is another operator: it may have no operands at all. */
+static void a_pair_is_of_known_domains(void **state) {
+    tn_train_options options = TN_TRAIN_OPTIONS_INIT;
+    tn_training training;
+    net n;
+    (void)state;
+    options.loss = TN_LOSS_MEAN_SQUARED;
+    net_open(&n, TN_FLOAT32, 1);
+    n.version = 21;
+    tn_tensor_id x = net_input(&n, "x", NET_SHAPE(3, 4));
+    tn_tensor_id q = net_tensor(&n, "q", TN_KIND_ACTIVATION, TN_INT8, NET_SHAPE(4, 4));
+    tn_op_spec spec = {.type = "QuantizeLinear", .domain = "own", .outputs = &q, .output_count = 1};
+    net_ok(&n, tn_graph_add_op(n.graph, &spec, NULL, &n.error));
+    q = net_op(&n, "DequantizeLinear", NET_LIST(q, net_param(&n, "scale", 1, NET_SHAPE(1))));
+    x = net_op(&n, "MatMul", NET_LIST(x, q));
+    net_output(&n, net_op(&n, "MatMul", NET_LIST(x, net_param(&n, "w", 1, NET_SHAPE(4, 2)))));
+    net_ok(&n, tn_train(n.graph, &options, &training, &n.error));
+    for (tn_op_id id = 0; id < tn_graph_op_count(training.graph); id++)
+        assert_string_not_equal(tn_graph_op(training.graph, id)->type, "FakeQuantize");
+    tn_training_release(&training);
+    net_close(&n);
+}
+
 static void classes_are_where_they_can_be(void **state) {
     (void)state;
     assert_int_equal(tn_loss_axis(2, (int64_t[]){4, 10}), 1);
@@ -472,6 +536,9 @@ int main(void) {
         cmocka_unit_test(a_branch_that_a_run_decides_is_refused),
         cmocka_unit_test(a_last_softmax_is_part_of_the_loss),
         cmocka_unit_test(a_softmax_over_other_axes_stays),
+        cmocka_unit_test(a_scale_is_no_parameter),
+        cmocka_unit_test(what_where_fills_with_is_no_parameter),
+        cmocka_unit_test(a_pair_is_of_known_domains),
         cmocka_unit_test(classes_are_where_they_can_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,7 +173,7 @@ enum {
       "PYTORCH_CUDA_ALLOC_CONF, such as caching:expandable_segments:True,max_split_size_mb:128; "  \
       "may be repeated (default: all, without settings)")                                          \
     X(REPLAY_CAPACITY, "capacity", "SIZE",                                                         \
-      "size of the address range of each pool (default: unlimited)")                               \
+      "size of the address range of each pool, or of the device for caching (default: unlimited)") \
     X(REPLAY_ALIGNMENT, "alignment", "SIZE",                                                       \
       "smallest alignment of blocks in bytes (default: 64)")                                       \
     X(REPLAY_PAGES, "pages", "SIZE",                                                               \
@@ -413,11 +413,11 @@ static tn_pool_options replay_pool_options(const cli_replay *arguments, const ch
     options.pool = name;
     options.capacity = arguments->capacity;
     options.alignment = arguments->alignment;
-    if (conf != NULL) {
+    if (conf != NULL || strcmp(name, "caching") == 0) {
         options.pool = "caching";
-        options.caching = conf;
-        /* expandable segments limit the mapped bytes (conf->limit) instead of the address range */
-        if (conf->expandable) options.capacity = 0;
+        options.caching = conf != NULL ? conf : &arguments->caching;
+        /* a device maps the pages of a segment from anywhere, so only the reserved bytes count */
+        options.capacity = 0;
     }
     if (arguments->pages != 0) options.release = replay_take_back;
     if (strcmp(name, "planned") == 0) {
@@ -527,6 +527,7 @@ static tn_status replay_work(cli_replay *arguments) {
     TN_TRY(replay_plan(arguments));
     for (uint32_t i = 0; i < arguments->pool_count; i++)
         arguments->conf[i].limit = arguments->capacity;
+    arguments->caching.limit = arguments->capacity;
     if (arguments->outputs.count > 0) TN_TRY(replay_begin_picture(arguments));
     for (uint32_t i = 0; i < arguments->pool_count; i++) {
         arguments->results[i].name = arguments->pools[i];
@@ -591,6 +592,7 @@ static int replay_run(int count, char **words) {
     cli_replay arguments = {.alignment = 64,
                             .device = UINT32_MAX,
                             .plan_options = TN_PLAN_OPTIONS_INIT,
+                            .caching = TN_POOL_CACHING_INIT,
                             .error = &error};
     arguments.plan_options.timeout_s = 10;
     arguments.context = cli_context();

@@ -69,6 +69,14 @@ typedef struct watch_arguments {
 
 static const struct argp_option watch_options[] = {WATCH_OPTIONS(CLI_OPTION){0}};
 
+static uint32_t watch_pid(struct argp_state *state, const char *text) {
+    char *end;
+    unsigned long long pid = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || pid < 1 || pid > INT32_MAX)
+        cli_misuse(state, "'%.60s' is not the number of a process (PID)", text);
+    return (uint32_t)pid;
+}
+
 static error_t watch_parse(int key, char *value, struct argp_state *state) {
     watch_arguments *arguments = state->input;
     switch (key) {
@@ -101,7 +109,7 @@ static error_t watch_parse(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_ARG:
         if (arguments->pid != 0)
             cli_misuse(state, "one process is watched; '%s' is too many", value);
-        arguments->pid = (uint32_t)cli_range(state, "PID", value, 1, INT32_MAX);
+        arguments->pid = watch_pid(state, value);
         return 0;
     case ARGP_KEY_END:
         if (arguments->pid == 0)

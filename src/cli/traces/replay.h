@@ -43,6 +43,7 @@ typedef struct cli_replay {
     const char *pools[CLI_REPLAY_POOLS_MAX]; /* values of --pool as the user gave them */
     /* settings of the pools of the form caching:SETTINGS */
     tn_pool_caching conf[CLI_REPLAY_POOLS_MAX];
+    tn_pool_caching caching; /* settings of the pool caching without any: the limit alone */
     bool has_conf[CLI_REPLAY_POOLS_MAX];
     uint32_t pool_count;
     /* values of --capacity and --pages (0: not given), and of --alignment or its default */

@@ -187,6 +187,26 @@ static uint64_t bound_of_job(const tn__dag *dag, uint32_t job) {
     return sum;
 }
 
+/* The padding by which a layout may be smaller than live bytes. */
+static uint64_t bound_less(uint64_t bytes, uint32_t pad) { return bytes < pad ? bytes : pad; }
+
+static uint32_t bound_most_pad(const tn__dag *dag, const uint32_t *list, uint32_t count,
+                               uint32_t pad) {
+    for (uint32_t i = 0; i < count; i++)
+        if (dag->values[list[i]].pad > pad) pad = dag->values[list[i]].pad;
+    return pad;
+}
+
+/* The largest padding of an operand or of scratch memory of a job's first run (or of a repeat). Any
+ * of them may be the topmost buffer of a layout. */
+static uint32_t bound_pad_of_job(const tn__dag *dag, uint32_t job, bool recompute) {
+    uint32_t inputs, outputs;
+    const uint32_t *input = tn__job_inputs(dag, job, recompute, &inputs);
+    const uint32_t *output = tn__job_outputs(dag, job, recompute, &outputs);
+    uint32_t pad = bound_most_pad(dag, input, inputs, dag->jobs[job].pad);
+    return bound_most_pad(dag, output, outputs, pad);
+}
+
 /* Returns the bytes of operands and scratch memory of a job's first run (or of a repeat, with
  * `recompute`), if all values of a list are live, too. A value that is both an operand and in the
  * list counts once. */
@@ -207,8 +227,9 @@ static uint64_t bound_beside(const tn__dag *dag, uint32_t job, bool recompute, c
     return sum > shared ? sum - shared : 0;
 }
 
-/* A lower bound on the bytes while the last input of a job is made, by a first run or a repeat. */
-static uint64_t bound_of_inputs(const tn__dag *dag, uint32_t job) {
+/* A lower bound on the live bytes, or with `layouts` on the bytes of a layout, while the last input
+ * of a job is made, by a first run or a repeat. */
+static uint64_t bound_of_inputs(const tn__dag *dag, uint32_t job, bool layouts) {
     uint32_t inputs;
     const uint32_t *input = tn__job_inputs(dag, job, false, &inputs);
     uint64_t least = UINT64_MAX;
@@ -217,24 +238,32 @@ static uint64_t bound_of_inputs(const tn__dag *dag, uint32_t job) {
     for (uint32_t i = 0; i < inputs; i++) {
         uint32_t maker = dag->values[input[i]].maker;
         if (maker == TN_NONE) continue;
-        uint64_t first = bound_beside(dag, maker, false, input, inputs);
-        uint64_t recompute = bound_beside(dag, maker, true, input, inputs);
-        if (first < least) least = first;
-        if (recompute < least) least = recompute;
+        for (int recompute = 0; recompute < 2; recompute++) {
+            uint64_t bytes = bound_beside(dag, maker, recompute != 0, input, inputs);
+            uint32_t pad = bound_pad_of_job(dag, maker, recompute != 0);
+            if (layouts) bytes -= bound_less(bytes, bound_most_pad(dag, input, inputs, pad));
+            if (bytes < least) least = bytes;
+        }
     }
     return least == UINT64_MAX ? 0 : least;
 }
 
-/* A lower bound on the peak of every schedule, in any order and with any repeats. If `alone`,
- * schedules with copies or codecs are excluded, so that a value that cannot be recomputed counts
- * until its last read. Cost: O(operands of makers of inputs). */
-static uint64_t bound_bytes(const tn__dag *dag, bool alone) {
+/* A lower bound on the peak of live bytes of every schedule, in any order and with any repeats, or
+ * on the bytes of its layout (`layouts`). If `alone`, schedules with copies or codecs are excluded,
+ * so that a value that cannot be recomputed counts until its last read. Cost: O(operands of makers
+ * of inputs). */
+static uint64_t bound_bytes(const tn__dag *dag, bool alone, bool layouts) {
     uint64_t least = 0, held = 0;
-    for (uint32_t v = 0; v < dag->value_count; v++)
-        if (dag->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD)) held += dag->values[v].bytes;
-    least = held;
+    uint32_t pad = 0;
+    for (uint32_t v = 0; v < dag->value_count; v++) {
+        if (!(dag->values[v].flags & (TN__VALUE_KEPT | TN__VALUE_HELD))) continue;
+        held += dag->values[v].bytes;
+        pad = bound_most_pad(dag, &v, 1, pad);
+    }
+    least = held - (layouts ? bound_less(held, pad) : 0);
     for (uint32_t j = 0; j < dag->job_count; j++) {
-        uint64_t own = bound_of_job(dag, j), before = alone ? bound_of_inputs(dag, j) : 0;
+        uint64_t own = bound_of_job(dag, j), before = alone ? bound_of_inputs(dag, j, layouts) : 0;
+        if (layouts) own -= bound_less(own, bound_pad_of_job(dag, j, false));
         if (own > least) least = own;
         if (before > least) least = before;
     }
@@ -609,6 +638,8 @@ static void bound_take(bound_state *s, const bound_line *line, double price) {
         s->row_extra = extra;
         bound_write_row(s);
     }
+    extra -= (double)s->dag->slack * price / s->scale; /* a bound on layouts, not on live bytes */
+    if (extra <= 0) return;
     uint64_t whole = (uint64_t)extra;
     if ((double)whole < extra - 1e-6) whole++; /* round up, because costs are integers */
     tn__pass_raise_bound(s->run, tn__add_sat(s->dag->cost, whole));
@@ -732,10 +763,10 @@ static tn_status bound_look(tn__pass_run *run, uint64_t effort, bool is_ordered,
 tn_status tn__bound_raise(tn__pass_run *run, uint64_t effort) {
     const tn__dag *dag = run->dag;
     bool alone = !(run->allow & (TN__ALLOW_SWAP | TN__ALLOW_COMPRESS));
-    uint64_t least = bound_bytes(dag, alone);
+    uint64_t least = bound_bytes(dag, alone, true);
     if (least > run->least_bytes) run->least_bytes = least;
     tn__pass_raise_bound(run, dag->cost);
-    if (least > run->budget) return TN_E_INFEASIBLE;
+    if (bound_bytes(dag, alone, false) > run->budget) return TN_E_INFEASIBLE;
     if (!alone) return TN_OK;
     return bound_look(run, effort, dag->is_ordered || !(run->allow & TN__ALLOW_ORDER), NULL);
 }

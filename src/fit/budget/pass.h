@@ -104,7 +104,7 @@ struct tn__pass_run {
     bool has_best;
     /* a proved lower bound: every allowed schedule within the budget takes at least this time */
     uint64_t bound;
-    /* a proved lower bound: every schedule has a peak of live bytes of at least this */
+    /* a proved lower bound: the layout of every schedule has at least this many bytes */
     uint64_t least_bytes;
     /* limits */
     uint64_t work_done, work_limit; /* units of work done, and their limit; 0: no limit */

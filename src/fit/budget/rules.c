@@ -419,6 +419,7 @@ static tn_status rules_build(tn__rules_state *rules, tn__ruled *ruled) {
     TN_TRY(tn__dag_make(s.arena, s.jobs, s.job_count, s.values, s.value_count, &ruled->dag,
                         rules->error));
     ruled->dag.fixed_bytes = s.dag->fixed_bytes;
+    ruled->dag.slack = s.dag->slack;
     ruled->dag.is_ordered = s.dag->is_ordered || ruled->recompute > 0 || ruled->copied > 0;
     ruled->jobs = s.of;
     ruled->values = s.value_of;

@@ -27,9 +27,7 @@ static const tn_tensor *dequant_stored(const tn_graph *graph, const tn_op *op, u
 /* Whether the operator is a DequantizeLinear of constants, so that its result is computed before
  * the run. */
 static bool dequant_expands(const tn_graph *graph, const tn_op *op) {
-    bool other = strcmp(op->domain, "com.microsoft") == 0;
-    if (strcmp(op->type, "DequantizeLinear") != 0 || op->output_count != 1) return false;
-    if (!other && !tn__op_is(op, "DequantizeLinear")) return false;
+    if (!tn__op_is_contrib(op, "DequantizeLinear") || op->output_count != 1) return false;
     if (op->outputs[0] == TN_NONE || op->input_count < 2) return false;
     const tn_tensor *result = tn_graph_tensor(graph, op->outputs[0]);
     for (uint32_t i = 0; i < op->input_count; i++)

@@ -52,13 +52,11 @@ static tn_tensor_id inline_operand(const tn_op *op, uint32_t input) {
 /* Returns the QuantizeLinear whose result this DequantizeLinear expands again; NULL: there is no
  * such QuantizeLinear. */
 static const tn_op *inline_quantised(const tn_graph *graph, const tn_op *op) {
-    bool contrib = strcmp(op->domain, "com.microsoft") == 0;
-    if (strcmp(op->type, "DequantizeLinear") != 0 || (op->domain[0] != '\0' && !contrib))
-        return NULL;
+    if (!tn__op_is_contrib(op, "DequantizeLinear")) return NULL;
     const tn_tensor *stored = tn_graph_tensor(graph, op->inputs[0]);
     if (stored->producer == TN_NONE || !tn__is_integer(stored->dtype)) return NULL;
     const tn_op *to = tn_graph_op(graph, stored->producer);
-    bool same = strcmp(to->type, "QuantizeLinear") == 0 && to->block == op->block &&
+    bool same = tn__op_is_contrib(to, "QuantizeLinear") && to->block == op->block &&
                 inline_same(graph, to->inputs[1], op->inputs[1]) &&
                 inline_same(graph, inline_operand(to, 2), inline_operand(op, 2)) &&
                 tn__attr_int(to, "axis", 1) == tn__attr_int(op, "axis", 1) &&

@@ -12,7 +12,8 @@
  *   - A single element that nothing but elementwise arithmetic reads is a number of a formula (the
  *     0.5 of a GELU), unless its name is a path of identifiers, "block.0.gamma", as PyTorch and
  *     people name parameters, without a word "const" or "constant"; "onnx::Mul_7",
- *     "const_fold_opt__3", "463" are not such names.
+ *     "const_fold_opt__3", "463" are not such names. Where only fills with such a number,
+ *     whatever its name is.
  *   - Arithmetic on values from the inputs that have not met a parameter yet is preprocessing:
  *     values per channel there (mean, deviation) are constants. If a model has no other candidates,
  *     they are its parameters.
@@ -158,7 +159,8 @@ static bool parameters_is_constant(const tn__train *it, tn_op_id id, uint32_t in
     const tn_op *op = tn_graph_op(it->model, id);
     const tn_tensor *tensor = tn_graph_tensor(it->model, op->inputs[input]);
     if (!tn__op_has(it->model, id, TN_RULE_ARITHMETIC)) return false;
-    if (tn__elements(tensor) == 1 && !parameters_is_path(tensor->name)) return true;
+    bool fills = tn__op_is(op, "Where");
+    if (tn__elements(tensor) == 1 && (fills || !parameters_is_path(tensor->name))) return true;
     if (marks->scores[op->outputs[0]] && !parameters_is_row(tensor)) return true;
     return parameters_is_row(tensor) && parameters_meets_inputs(op, input, marks);
 }
@@ -413,6 +415,28 @@ static void choose_depends(tn__train *it) {
     }
 }
 
+/* Fails if a DequantizeLinear reads a QuantizeLinear of a tensor that depends on a trained
+ * parameter. Pairs are FakeQuantize by now (inline.c), so no gradient would pass these two. */
+static tn_status choose_pairs(const tn__train *it) {
+    const tn_block *block = tn_graph_block(it->model, 0);
+    for (uint32_t p = 0; p < block->op_count && !it->evaluates; p++) {
+        tn_op_id id = block->ops[p];
+        const tn_op *op = tn_graph_op(it->model, id);
+        if (!tn__op_is_contrib(op, "DequantizeLinear") || !it->runs[id]) continue;
+        tn_op_id maker = tn_graph_tensor(it->model, op->inputs[0])->producer;
+        const tn_op *from = maker != TN_NONE ? tn_graph_op(it->model, maker) : NULL;
+        if (from == NULL || !tn__op_is_contrib(from, "QuantizeLinear")) continue;
+        if (!it->depends[from->inputs[0]]) continue;
+        tn_status status = tn__fail(it->error, TN_E_UNSUPPORTED,
+                                    "no gradient passes this operator and the QuantizeLinear "
+                                    "before it, because they are not a pair: integers, with the "
+                                    "same scale, zero point, axis and block size; make them one, "
+                                    "or freeze what is before them");
+        return tn__op_where(it->model, id, it->error, status);
+    }
+    return TN_OK;
+}
+
 tn_status tn__train_choose(tn__train *it) {
     const tn_block *block = tn_graph_block(it->model, 0);
     if (it->options.output >= block->output_count)
@@ -432,5 +456,5 @@ tn_status tn__train_choose(tn__train *it) {
     TN_TRY(train_constants(it));
     TN_TRY(choose_trained(it));
     choose_depends(it);
-    return TN_OK;
+    return choose_pairs(it);
 }

@@ -16,7 +16,11 @@ uint64_t tn__pool_largest_free(const tn_pool *pool) {
     for (uint32_t i = 0; i < pool->chunk_count; i++) {
         const tn__chunk *chunk = &pool->chunks[i];
         bool idle = chunk->state == TN__CHUNK_FREE || chunk->state == TN__CHUNK_OUTSIDE;
-        if (idle && chunk->size > largest) largest = chunk->size;
+        uint64_t size = chunk->size;
+        if (chunk->state == TN__CHUNK_OUTSIDE && pool->limit < pool->capacity &&
+            size > pool->limit - pool->reserved)
+            size = pool->limit - pool->reserved; /* the range is larger than the memory */
+        if (idle && size > largest) largest = size;
     }
     return largest;
 }

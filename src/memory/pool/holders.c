@@ -127,6 +127,6 @@ tn_status tn__holders_exhausted(tn_pool *pool, const tn_pool_request *request, t
     return tn__fail(error, TN_E_EXHAUSTED,
                     "pool %s: %" PRIu64 " bytes do not fit; %" PRIu64 " of %" PRIu64
                     " are free, %" PRIu64 " in one piece%s",
-                    pool->technique->name, request->size, pool->capacity - pool->usage.allocated,
-                    pool->capacity, tn__pool_largest_free(pool), names);
+                    pool->technique->name, request->size, pool->limit - pool->usage.allocated,
+                    pool->limit, tn__pool_largest_free(pool), names);
 }

@@ -67,6 +67,7 @@ static tn_status pool_open(tn_pool *pool, const tn_pool_options *options, tn_err
     if (pool->technique->is_planned) unit = 1;
     pool->unit = unit;
     pool->capacity = pool->usage.capacity = capacity & ~(unit - 1);
+    pool->limit = pool->capacity;
     if (pool->capacity == 0)
         TN_FAIL(error, TN_E_INVALID,
                 "a pool of %" PRIu64 " bytes has no room for a block of %" PRIu64, capacity, unit);

@@ -109,6 +109,7 @@ struct tn_pool {
     const tn__technique *technique;
     void *state;
     uint64_t capacity, unit;
+    uint64_t limit; /* of the reserved bytes; the capacity, unless the technique has a lower one */
     tn__chunk *chunks;
     size_t chunk_room;
     uint32_t chunk_count;          /* number of records used at least once */

@@ -243,6 +243,7 @@ static tn_status code_make(code_state *s) {
     TN_TRY(tn__dag_make(s->arena, made.jobs, made.count, made.values, values, &s->searched,
                         s->run->error));
     s->searched.fixed_bytes = dag->fixed_bytes;
+    s->searched.slack = dag->slack;
     s->searched.is_ordered = dag->is_ordered;
     return TN_OK;
 }

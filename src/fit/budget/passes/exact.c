@@ -55,6 +55,7 @@ static tn_status exact_infeasible(tn__pass_run *run, const exact_model *model,
     bool is_all = false;
     if (least <= run->budget) least = run->budget + 1;
     TN_TRY(exact_find_least(run, model, &least, &is_all));
+    least = least > run->dag->slack ? least - run->dag->slack : 0; /* of a layout */
     if (is_all_allowed && least > run->least_bytes) run->least_bytes = least;
     return TN_E_INFEASIBLE;
 }

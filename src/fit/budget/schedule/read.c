@@ -187,13 +187,22 @@ static void read_costs(tn__read_state *s, uint32_t id) {
     job->recompute_cost = tn_costs_again_of(s->costs, job->op);
 }
 
+/* Rounds a size up to the alignment, and raises *pad to its padding; false: it is too large. */
+static bool read_align(tn__read_state *s, uint64_t bytes, uint64_t *aligned, uint32_t *pad) {
+    if (!tn__align_up(bytes, s->map->memory.alignment, aligned)) return false;
+    const uint64_t own = *aligned - bytes;
+    if (own > *pad) *pad = own < UINT32_MAX ? (uint32_t)own : UINT32_MAX;
+    if (own > s->slack) s->slack = own;
+    return true;
+}
+
 static tn_status read_scratch(tn__read_state *s, tn__job *job) {
     const tn_occupancy_options *memory = &s->map->memory;
     uint64_t first = tn__workspace(s->graph, memory, job->op, false);
     bool by_other = tn_op_form_of(s->graph, job->op, true).found != 0;
     uint64_t recompute = by_other ? tn__workspace(s->graph, memory, job->op, true) : 0;
     uint64_t most = first > recompute ? first : recompute;
-    if (tn__align_up(most, memory->alignment, &job->scratch)) return TN_OK;
+    if (read_align(s, most, &job->scratch, &job->pad)) return TN_OK;
     TN_FAIL(s->error, TN_E_UNSUPPORTED, "the scratch of '%.80s' is too large",
             tn_graph_op(s->graph, job->op)->name);
 }
@@ -338,14 +347,15 @@ static bool read_is_view(const tn__read_state *s, tn_op_id id) {
 tn_status tn__read_new_value(tn__read_state *s, tn_tensor_id id) {
     const tn_tensor *tensor = tn_graph_tensor(s->graph, id);
     uint64_t aligned;
+    uint32_t pad = 0;
     if (tensor->bytes == TN_SIZE_UNKNOWN)
         TN_FAIL(s->error, TN_E_UNKNOWN, "the size of '%.80s' is not known", tensor->name);
-    if (!tn__align_up(tensor->bytes, s->map->memory.alignment, &aligned))
+    if (!read_align(s, tensor->bytes, &aligned, &pad))
         TN_FAIL(s->error, TN_E_UNSUPPORTED, "'%.80s' is too large", tensor->name);
     s->map->root[id] = id;
     s->map->value[id] = s->value_count;
     s->values[s->value_count++] =
-        (tn__dag_value){.bytes = aligned, .tensor = id, .flags = TN__VALUE_COPIES};
+        (tn__dag_value){.bytes = aligned, .tensor = id, .flags = TN__VALUE_COPIES, .pad = pad};
     return TN_OK;
 }
 
@@ -557,7 +567,9 @@ static tn_status read_hand_over(tn__read_state *s, tn__dag *dag) {
     s->map->reads = tn__arena_copy(s->arena, s->reads.items != NULL ? s->reads.items : nothing,
                                    (s->reads.count > 0 ? s->reads.count : 1) * sizeof *at);
     if (s->map->reads == NULL) return tn__read_no_memory(s);
-    return tn__dag_make(s->arena, s->jobs, s->job_count, s->values, s->value_count, dag, s->error);
+    TN_TRY(tn__dag_make(s->arena, s->jobs, s->job_count, s->values, s->value_count, dag, s->error));
+    dag->slack = s->slack;
+    return TN_OK;
 }
 
 /* --- set-up --- */
@@ -634,10 +646,11 @@ static tn_status read_insides(tn__read_state *s) {
     int64_t *live = tn__arena_array(&s->scratch, (size_t)steps + 2, sizeof *live);
     uint64_t bytes, count = tn_occupancy_life_count(s->occupancy),
                     most_bytes = INT64_MAX / (count + 1);
+    uint32_t pad = 0;
     if (live == NULL) return tn__read_no_memory(s);
     for (uint32_t i = 0; i < count; i++) {
         if (!read_is_inside(s, &lives[i])) continue;
-        if (!tn__align_up(lives[i].bytes, s->map->memory.alignment, &bytes) || bytes > most_bytes)
+        if (!read_align(s, lives[i].bytes, &bytes, &pad) || bytes > most_bytes)
             TN_FAIL(s->error, TN_E_UNSUPPORTED, "what lives inside blocks is too large");
         live[lives[i].first] += (int64_t)bytes;
         live[lives[i].last] -= (int64_t)bytes;
@@ -648,6 +661,7 @@ static tn_status read_insides(tn__read_state *s) {
         for (uint32_t step = s->map->first[j]; step < s->map->last[j]; step++)
             if ((uint64_t)live[step] > most) most = (uint64_t)live[step];
         s->jobs[j].job.scratch = tn__add_sat(s->jobs[j].job.scratch, most);
+        if (most > 0 && pad > s->jobs[j].job.pad) s->jobs[j].job.pad = pad;
     }
     return TN_OK;
 }

@@ -40,6 +40,7 @@ typedef struct tn__read_state {
     tn__read_job *places;
     tn__dag_value *values;
     uint32_t job_count, value_count;
+    uint64_t slack; /* the largest padding of a value or of scratch */
     /* [values or jobs] number of the last list that contains the item, to find duplicates */
     uint32_t *stamp;
     uint32_t stamps;

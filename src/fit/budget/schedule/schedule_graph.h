@@ -39,6 +39,7 @@ typedef struct tn__dag_value {
     /* the tensor that owns the value's memory; TN_NONE: a problem without a graph */
     tn_tensor_id tensor;
     uint32_t flags; /* TN__VALUE_*: flags of the value */
+    uint32_t pad;   /* the part of `bytes` that is padding up to the alignment */
 } tn__dag_value;
 
 enum {                            /* flags of a job: tn__job.flags */
@@ -71,6 +72,7 @@ typedef struct tn__job {
     /* an input as large as the first output, which takes over its memory if its live range ends
      * here; TN_NONE: the output has memory of its own */
     uint32_t inplace;
+    uint32_t pad; /* the largest padding of a buffer of `scratch` */
 } tn__job;
 
 /* A schedule graph. Its jobs are in program order, which is a valid order of execution. */
@@ -86,6 +88,9 @@ typedef struct tn__dag {
     /* bytes that are always occupied (weights); no other sum of bytes in a schedule includes
      * them */
     uint64_t fixed_bytes;
+    /* Sizes are multiples of the alignment. The topmost buffer of a layout needs no padding, so a
+     * layout may be smaller than the live bytes, by at most this number */
+    uint64_t slack;
     uint64_t cost;   /* sum of the costs of all jobs, each run once; saturating */
     bool is_ordered; /* first runs must keep the order of the list */
 } tn__dag;

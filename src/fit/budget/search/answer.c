@@ -570,14 +570,23 @@ static tn__pass_run answer_make_run(tn__fit *fit, const tn__fit_start *start, ui
     return run;
 }
 
+uint64_t tn__fit_slack(const tn__fit *fit, const tn__dag *dag) {
+    /* encoded forms, which are not values of the graph, have sizes of their own */
+    bool encodes = (fit->competitor->allow & TN_FIT_COMPRESS) != 0;
+    return encodes ? fit->starts[0].map->memory.alignment - 1 : dag->slack;
+}
+
 /* Copies the facts of a finished run of a pass: work, proved bounds, and what ended it. Returns
  * TN_OK if the pass found nothing, because that is no error here. */
 static tn_status answer_judge(tn__fit *fit, const tn__pass_run *run, uint64_t allowed,
                               tn_status status) {
     fit->work_done = tn__add_sat(fit->work_done, run->work_done);
     tn__fit_competitor *competitor = fit->competitor;
+    /* a limit of live bytes that was refused is one of layouts that are smaller by the slack */
+    const uint64_t slack = tn__fit_slack(fit, run->dag);
+    const uint64_t denied = allowed > slack ? allowed - slack : 0;
     if (run->least_bytes > competitor->bytes_bound) competitor->bytes_bound = run->least_bytes;
-    if (status == TN_E_INFEASIBLE && allowed > competitor->denied) competitor->denied = allowed;
+    if (status == TN_E_INFEASIBLE && denied > competitor->denied) competitor->denied = denied;
     bool late = fit->deadline > 0 && tn__clock_s() > fit->deadline;
     if (fit->ended == TN__ENDED_NOT && late) fit->ended = TN__ENDED_TIME;
     if (run->ended != TN__ENDED_NOT) fit->ended = run->ended;

@@ -54,8 +54,8 @@ typedef struct tn__fit_competitor {
     bool searched;
     uint64_t bytes_bound, time_bound;
     bool has_bound; /* time_bound was proved for the current budget */
-    /* the largest limit of live bytes for which the pass proved that no schedule exists; 0: no
-     * proof */
+    /* the largest number of bytes for which the pass proved that no program has a layout of them;
+     * 0: no proof */
     uint64_t denied;
     uint64_t floor; /* total bytes of the smallest answer; 0: the search for it did not finish */
     /* fewest total bytes of any answer in the search for the least; UINT64_MAX: no answer yet */
@@ -112,6 +112,8 @@ void tn__fit_close(tn__fit *fit);
  */
 tn_status tn__fit_ask(tn__fit *fit, const tn__fit_start *start, uint64_t allowed,
                       tn__schedule *warm, tn_fit_result *result, bool *found);
+/* By how many bytes a layout of a schedule of `dag` may be smaller than the live bytes. */
+uint64_t tn__fit_slack(const tn__fit *fit, const tn__dag *dag);
 /* Plans the layout of a result, and updates its bytes. An earlier layout is replaced.
  *
  * care    QUICK: fastest, and never smaller than the careful layout. SHORT: a tenth of the time of

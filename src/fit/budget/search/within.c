@@ -264,7 +264,8 @@ static tn_status within_prove(tn__fit *fit, uint64_t budget, bool *proved) {
     if (budget - fixed > fit->competitor->denied && !fit->options.any) {
         bool found;
         fit->only_proof = true;
-        tn_status status = tn__fit_ask(fit, &fit->starts[0], budget - fixed, NULL, &none, &found);
+        const uint64_t live = tn__add_sat(budget - fixed, tn__fit_slack(fit, &fit->starts[0].dag));
+        tn_status status = tn__fit_ask(fit, &fit->starts[0], live, NULL, &none, &found);
         fit->only_proof = false;
         tn_fit_release(&none);
         TN_TRY(status);

@@ -174,7 +174,7 @@ static uint64_t quant_inplace_two(tn_infer *infer, uint32_t output) {
 #define QUANT(name, least, most, rule) .type = #name, .inputs_min = least, .inputs_max = most, \
     .outputs_max = 1, .shape = rule
 static const tn_op_rule contrib_quant_rules[] = {
-    {QUANT(DequantizeLinear, 2, 3, tn__shape_dequantize), .flops_per = 2},
+    {QUANT(DequantizeLinear, 2, 3, tn__shape_dequantize), .flops_per = 2, .no_gradient = 2 | 4},
     {QUANT(DynamicQuantizeMatMul, 3, 5, quant_shape_dynamic_matmul), .flops = quant_flops_inner,
      .weights = 2 | 4 | 8 | 16, .flags = TN_RULE_MATMUL_LIKE},
     {QUANT(MatMulInteger16, 2, 2, quant_shape_matmul16), .flops = quant_flops_inner,
@@ -195,7 +195,7 @@ static const tn_op_rule contrib_quant_rules[] = {
      .split = tn__split_first},
     {QUANT(QLinearSoftmax, 1, 5, tn__shape_first), .flops_per = 14},
     {QUANT(QLinearWhere, 1, 9, quant_shape_where), .flops_per = 4},
-    {QUANT(QuantizeLinear, 2, 3, tn__shape_quantize), .flops_per = 3},
+    {QUANT(QuantizeLinear, 2, 3, tn__shape_quantize), .flops_per = 3, .no_gradient = 2 | 4},
     {QUANT(ReduceSumInteger, 1, 1, quant_shape_sum), .flops_per = 1},
 };
 /* clang-format on */

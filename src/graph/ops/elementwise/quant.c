@@ -35,11 +35,13 @@ static tn_status quant_shape_dynamic(tn_infer *infer) {
 /* clang-format off */
 static const tn_op_rule quant_rules[] = {
     {.type = "DequantizeLinear", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = tn__shape_dequantize, .flops_per = 2, .inplace = 1, .split = tn__split_quantize},
+     .shape = tn__shape_dequantize, .flops_per = 2, .inplace = 1, .no_gradient = 2 | 4,
+     .split = tn__split_quantize},
     {.type = "DynamicQuantizeLinear", .inputs_min = 1, .inputs_max = 1, .outputs_max = 3,
      .shape = quant_shape_dynamic, .flops_per = 4},
     {.type = "QuantizeLinear", .inputs_min = 2, .inputs_max = 3, .outputs_max = 1,
-     .shape = tn__shape_quantize, .flops_per = 3, .inplace = 1, .split = tn__split_quantize},
+     .shape = tn__shape_quantize, .flops_per = 3, .inplace = 1, .no_gradient = 2 | 4,
+     .split = tn__split_quantize},
 };
 /* clang-format on */
 

@@ -41,7 +41,6 @@ typedef struct caching_state {
     tn__chunk_set free[2];
     tn__chunk_set outside;
     tn_pool_caching options;
-    uint64_t limit; /* limit of the bytes that the pool may reserve */
     /* number of searches for a large block so far, the clock of garbage collection */
     uint64_t searches;
     tn__expand expand; /* the expandable segments, used only with the option `expandable` */
@@ -83,7 +82,7 @@ static void caching_open_expand(tn_pool *pool, caching_state *state) {
     state->expand = (tn__expand){.free = {&state->free[0], &state->free[1]},
                                  .outside = &state->outside,
                                  .segment = bytes,
-                                 .limit = state->limit};
+                                 .limit = pool->limit};
 }
 
 static tn_status caching_open(tn_pool *pool, const tn_pool_options *given, tn_error *error) {
@@ -93,7 +92,7 @@ static tn_status caching_open(tn_pool *pool, const tn_pool_options *given, tn_er
     TN_TRY(caching_check(pool, &options, error));
     state->options = options;
     if (options.max_split_size == 0) state->options.max_split_size = UINT64_MAX;
-    state->limit = options.limit != 0 ? options.limit : pool->capacity;
+    if (options.limit != 0) pool->limit = options.limit;
     state->free[0].root = state->free[1].root = state->outside.root = TN__CHUNK_NONE;
     tn__chunk_set_add(pool, &state->outside, 0);
     if (options.expandable) caching_open_expand(pool, state);
@@ -147,7 +146,7 @@ static uint32_t caching_extend(tn_pool *pool, uint64_t size, uint32_t stream, bo
         state->expand.clock = state->searches;
         return tn__expand_map(pool, &state->expand, size, stream, large);
     }
-    if (bytes > state->limit || pool->reserved > state->limit - bytes) return TN__CHUNK_NONE;
+    if (bytes > pool->limit || pool->reserved > pool->limit - bytes) return TN__CHUNK_NONE;
     uint32_t found = tn__chunk_set_at_least(pool, &state->outside, 0, bytes);
     if (found == TN__CHUNK_NONE) return found;
     tn__chunk_set_remove(pool, &state->outside, found);
@@ -208,8 +207,8 @@ static uint64_t caching_trim(tn_pool *pool) {
  * reservation is below that fraction. */
 static void caching_collect(tn_pool *pool) {
     caching_state *state = pool->state;
-    const double threshold = state->options.garbage_collection_threshold * (double)state->limit;
-    const uint64_t target = threshold < (double)state->limit ? (uint64_t)threshold : state->limit;
+    const double threshold = state->options.garbage_collection_threshold * (double)pool->limit;
+    const uint64_t target = threshold < (double)pool->limit ? (uint64_t)threshold : pool->limit;
     uint64_t age = 0, count = 0;
     if (threshold <= 0 || state->options.expandable || pool->reserved <= target) return;
     for (uint32_t at = pool->first; at != TN__CHUNK_NONE; at = pool->chunks[at].after) {
