@@ -65,7 +65,9 @@ class Installed:
         return run("cmake", "-S", project, "-B", build, *options, status=status, env=dict(self.environment, **changes))
 
     def build(self, build, status=0):
-        return run("cmake", "--build", build, status=status, env=self.environment)
+        text = run("cmake", "--build", build, status=status, env=self.environment)
+        check("CMake Warning" not in text, f"a warning about our own script:\n{text}")
+        return text
 
 
 def example(here, folder):
