@@ -10,51 +10,63 @@ const examples = {{examples}}; /* [label, file name] */
    In a command, {} stands for the file. The first command of a kind runs at once when a file is dropped. */
 const PICTURE = "-o picture.html";
 const SAVE = ["-o plan.json", "-o plan.csv", "-o plan.svg"];
+const MODEL = {
+  commands: [["Plan", `plan {} ${PICTURE}`], ["Training step", `plan {} --train ${PICTURE}`], ["Estimate", "estimate {}"],
+    ["Estimate training", "estimate {} --train"], ["Explain the peak", "plan {} --explain"]],
+  options: ["--batch 8", "--device t4", "--order auto", "--holders", ...SAVE, "--json"] };
+const EVENTS = { commands: [["Report", `report {} ${PICTURE}`], ["Compare pools", "replay {}"]], options: ["--top 30", "--device 0", "--json"] };
 const KINDS = {
-  onnx: { name: "model", about: "ONNX model", suffixes: ".onnx",
-    commands: [["Plan", `plan {} ${PICTURE}`], ["Training step", `plan {} --train ${PICTURE}`], ["Estimate", "estimate {}"],
-      ["Estimate training", "estimate {} --train"], ["Explain the peak", "plan {} --explain"]],
-    options: ["--batch 8", "--device t4", "--order auto", "--holders", ...SAVE, "--json"] },
-  tflite: { name: "model", about: "TensorFlow Lite model", suffixes: ".tflite",
+  onnx: { about: "ONNX model", suffixes: ".onnx .pt2", ...MODEL },
+  exported: { about: "program of torch.export", ...MODEL },
+  tflite: { about: "TensorFlow Lite model", suffixes: ".tflite",
     commands: [["Arena", `arena {} ${PICTURE}`], ["Plan", `plan {} ${PICTURE}`], ["C header", "arena {} -o arena.h"],
       ["Model with plan", "arena {} -o planned.tflite"], ["Explain the peak", "plan {} --explain"]],
     options: ["--target cortex-m7", "--target esp32-s3", "--max 96KiB", "--kernels cmsis-nn", "--json"] },
-  buffers: { name: "buffers", about: "table of buffers", suffixes: ".csv",
+  buffers: { about: "table of buffers", suffixes: ".csv of buffers",
     commands: [["Plan", `plan {} ${PICTURE}`], ["Explain the peak", "plan {} --explain"], ["Offsets", "plan {} -o offsets.csv"]],
     options: ["--capacity 1MiB", "--planner exact", "--timeout 10", ...SAVE, "--json"] },
-  plan: { name: "plan", about: "plan or problem", suffixes: ".json",
+  plan: { about: "plan or problem", suffixes: ".json plan",
     commands: [["Plan", `plan {} ${PICTURE}`], ["Explain the peak", "plan {} --explain"]], options: [...SAVE.slice(1), "--json"] },
-  config: { name: "language model", about: "language model", suffixes: "config.json",
+  config: { about: "language model", suffixes: "config.json",
     commands: [["Estimate", "estimate {}"], ["4-bit weights", "estimate {} --weight-type int4"],
       ["Training on 8 GPUs", "estimate {} --train --parallel auto --devices 8 --device a100-80"]],
     options: ["--device t4", "--batch 8", "--sequence 4096", "--max-batch", "--json"] },
-  weights: { name: "weights", about: "weights of a language model", suffixes: ".safetensors .gguf",
+  weights: { about: "weights of a language model", suffixes: ".safetensors .gguf",
     commands: [["Estimate", "estimate {}"]], options: ["--device 24GiB", "--batch 8", "--sequence 4096", "--json"] },
-  snapshot: { name: "snapshot", about: "memory snapshot of PyTorch", suffixes: ".pickle",
-    commands: [["Report", `report {} ${PICTURE}`], ["Compare pools", "replay {}"]], options: ["--top 30", "--device 0", "--json"] },
-  trace: { name: "trace", about: "trace of allocations", suffixes: ".csv .pickle",
+  snapshot: { about: "memory snapshot of PyTorch", suffixes: ".pickle .trace.json", ...EVENTS },
+  profiler: { about: "trace of PyTorch's profiler", ...EVENTS },
+  program: { about: "memory plan of another tool", suffixes: ".pte -buffer-assignment.txt",
+    commands: [["Check its plan", `report {} ${PICTURE}`], ["Plan again", `plan {} ${PICTURE}`]], options: ["--top 30", "--json"] },
+  profile: { about: "profile of memory", suffixes: ".prof, node statistics", commands: [["Report", "report {}"]], options: ["--top 30", "--json"] },
+  trace: { about: "trace of allocations", suffixes: ".csv of events",
     commands: [["Compare pools", "replay {} -o pools.svg"]], options: ["--pool caching", "--capacity 24GB", "--json"] },
-  log: { name: "log", about: "log of operators", suffixes: ".log",
+  log: { about: "log of operators", suffixes: ".log",
     commands: [["Evict and recompute", `simulate {} ${PICTURE}`]], options: ["--budget 0.5", "--policy all", "--sweep", "--json"] },
 };
 const TWO = [["Compare", "diff {0} {1} -o picture.html"], ["Plan the first", `plan {0} ${PICTURE}`], ["Plan the second", `plan {1} ${PICTURE}`]];
-const UNKNOWN = { name: "file", about: "unknown kind of file", commands: [["Plan", `plan {} ${PICTURE}`], ["Estimate", "estimate {}"], ["Report", `report {} ${PICTURE}`]], options: ["--json"] };
+const UNKNOWN = { about: "unknown kind of file", commands: [["Plan", `plan {} ${PICTURE}`], ["Estimate", "estimate {}"], ["Report", `report {} ${PICTURE}`]], options: ["--json"] };
 const SHOWN = [["onnx", "plan, picture, training, estimate"], ["tflite", "arena, header, planned model"], ["config", "estimate: what it needs to run"],
   ["weights", "estimate, from the file's header"], ["snapshot", "which code held the memory"], ["buffers", "offsets for your allocator"], ["plan", "picture, explanation"],
-  ["trace", "what each pool would reserve"], ["log", "what eviction would cost"]];
+  ["trace", "what each pool would reserve"], ["log", "what eviction would cost"], ["program", "is this plan valid, is there a smaller one"],
+  ["profile", "what holds the memory"]];
 
-/* The kind of a file by its name and first bytes. */
+/* The kind of a file by its name and first bytes, as src/cli/model/file_kind.c tells them apart. */
 async function kindOf(path, file) {
   const name = path.toLowerCase();
   if (name.endsWith(".onnx")) return "onnx";
   if (name.endsWith(".tflite")) return "tflite";
   if (/\.(safetensors|gguf)$/.test(name)) return "weights";
-  if (/\.(pickle|pkl)$/.test(name)) return "snapshot";
+  if (/\.(prof|pb\.gz)$/.test(name)) return "profile";
+  if (/\.(pickle|pkl|gz)$/.test(name)) return "snapshot";
+  if (name.endsWith(".pt2")) return "exported";
+  if (/(\.pte|-buffer-assignment\.txt)$/.test(name)) return "program";
   if (name.endsWith(".log")) return "log";
-  const head = await file.slice(0, 4096).text();
-  if (name.endsWith(".csv")) return /^(action|thread)\b/i.test(head) ? "trace" : "buffers";
-  if (name.endsWith(".json")) return /"(model_type|hidden_size|architectures|n_embd|d_model|weight_map)"/.test(head) ? "config" : "plan";
-  return null;
+  const head = await file.slice(0, 65536).text();
+  if (name.endsWith(".csv")) return /^#name,/.test(head) ? "profile" : /^(action|thread)\b/i.test(head) ? "trace" : "buffers";
+  if (!name.endsWith(".json")) return null;
+  if (/"mem-plan"/.test(head)) return "plan";
+  if (/"traceEvents"/.test(head)) return "profiler";
+  return /"(model_type|hidden_size|architectures|n_embd|d_model|weight_map)"/.test(head) ? "config" : "plan";
 }
 
 /* --- the worker --- */
@@ -221,7 +233,7 @@ async function take(given) {
   const kinds = await Promise.all(files.map(([path, file]) => kindOf(path, file)));
   const first = Math.max(0, kinds.findIndex((kind) => kind !== null));
   const kind = KINDS[kinds[first]] ?? UNKNOWN;
-  const both = files.length === 2 && kinds.every((each) => ["onnx", "tflite", "buffers", "plan"].includes(each));
+  const both = files.length === 2 && kinds.every((each) => ["onnx", "exported", "tflite", "buffers", "plan"].includes(each));
   /* a folder of a language model: the folder itself is the argument */
   const folder = kinds[first] === "config" && files.length > 1 && files[first][0].includes("/") ? files[first][0].split("/").slice(0, -1).join("/") : null;
   const main = folder ?? files[first][0];

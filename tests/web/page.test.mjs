@@ -48,11 +48,15 @@ assert(statSync(file).size <= LARGEST, `${statSync(file).size} bytes`);
 const page = await browser.open(pathToFileURL(file).href);
 await page.until("document.documentElement.dataset.ready === 'yes'");
 
-/* Five kinds of files: the answer of the command, and its picture. */
+/* Kinds of files: the answer of the command, and its picture. */
 const kinds = [["models/unet64.onnx", "plan unet64.onnx", true], ["models/wake_words.tflite", "arena wake_words.tflite", true],
   ["configs/llama_8b.json", "estimate llama_8b.json", false], ["snapshots/out_of_memory.pickle", "report out_of_memory.pickle", true],
   ["problems/nine_buffers.csv", "plan nine_buffers.csv", true]];
-for (const [path, words, hasPicture] of kinds) {
+/* Files whose kind the name alone does not tell, or that another tool wrote. */
+const others = [["traces/train.pt.trace.json", "report train.pt.trace.json", true], ["foreign/node_stats.csv", "report node_stats.csv", false],
+  ["foreign/memory.prof", "report memory.prof", false], ["foreign/convolutions.pte", "report convolutions.pte", true],
+  ["../fuzz/corpus/pt2/gates.pt2", "plan gates.pt2", true]];
+for (const [path, words, hasPicture] of [...kinds, ...others]) {
   await drop(page, example(path));
   const native = execFileSync(tenure, [...words.split(" "), ...(hasPicture ? ["-o", join(work, "x.html"), "--overwrite"] : [])],
     { cwd: join(example(path), ".."), stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, COLUMNS: "100" } }).toString();
@@ -149,8 +153,8 @@ await command(page, "plan hard.csv --planner best-fit");
 assert.match(await text(page, "text"), /arena/);
 
 /* No request but the page itself, which is what its policy promises. */
-const others = page.requests.filter((url) => !/^(file|blob|data|about):/.test(url));
-assert.deepEqual(others, []);
+const requests = page.requests.filter((url) => !/^(file|blob|data|about):/.test(url));
+assert.deepEqual(requests, []);
 assert.equal(page.requests.filter((url) => url.startsWith("file:")).length, 1);
 assert.deepEqual(page.complaints, []);
 const refused = await page.evaluate("fetch('https://example.org/').then(() => 'sent', (error) => String(error))");
