@@ -193,7 +193,7 @@ static void what_the_judge_accepts_can_be_run(void **state) {
     for (uint64_t seed = 1; seed <= 600; seed++) {
         lowered it;
         draw d;
-        tn_program *program;
+        tn_program *program = NULL;
         tn__replay replay;
         bool copies = seed % 3 == 0;
         lower_graph(&it, random_graph(seed, seed % 2 == 0));

@@ -427,7 +427,7 @@ static void bad_options_are_refused(void **state) {
 
 static void change_byte(const char *suffix, off_t at) {
     char path[160];
-    uint8_t byte;
+    uint8_t byte = 0;
     snprintf(path, sizeof path, "%s%s", kit_path(), suffix);
     int file = open(path, O_RDWR);
     assert_true(file >= 0 && pread(file, &byte, 1, at) == 1);

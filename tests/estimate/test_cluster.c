@@ -242,7 +242,7 @@ static void searches_find_what_trying_all_finds(void **state) {
                           .model.hidden = heads * 64,
                           .model.layers = 2 * (1 + tn__random_below(&random, 6)),
                           .model.vocabulary = 1000 + tn__random_below(&random, 50000),
-                          .sequence = 128 << tn__random_below(&random, 4),
+                          .sequence = UINT64_C(128) << tn__random_below(&random, 4),
                           .batch = UINT64_C(8) << tn__random_below(&random, 4)};
         tn_cluster cluster = selene(UINT64_C(1) << tn__random_below(&random, 5));
         tn_cluster_found found;

@@ -9,6 +9,8 @@
 #include "count.h"
 #include "random_graph.h"
 
+#include <inttypes.h>
+
 enum { STREAMS = 4, ORDERS = 12, SIGNALS = 4096 };
 
 typedef struct play {
@@ -251,7 +253,8 @@ static void check_adjacent(const char *planner) {
     assert_int_equal(found, 4);
     for (uint32_t i = 1; i < 4; i++)
         if (at[i] != at[0] + 128 * i)
-            fail_msg("%s: %llu %llu %llu %llu", planner, at[0], at[1], at[2], at[3]);
+            fail_msg("%s: %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, planner, at[0], at[1],
+                     at[2], at[3]);
     tn_layout_release(&layout);
     tn_occupancy_destroy(occupancy);
     tn_program_destroy(program);

@@ -14,8 +14,8 @@ static const char *const hostile[HOSTILE_COUNT] = {
     "bad \xff\xc0\xaf utf-8 \xed\xa0\x80",
     "\xe5\xb1\x82\xe4\xb8\x80 caf\xc3\xa9 \xf0\x9f\x98\x80",
     "",
-    "a very long name that goes on and on, longer than any column of any table, and then some more"
-    " of it so that nobody can say that it was not long enough to be shortened in the middle",
+    ("a very long name that goes on and on, longer than any column of any table, and then some more"
+     " of it so that nobody can say that it was not long enough to be shortened in the middle"),
 };
 
 static tn_problem *hostile_problem(void) {

@@ -400,7 +400,7 @@ static void check_model(const char *name) {
     tn_import_options options = TN_IMPORT_OPTIONS_INIT;
     tn_dim batch = {.name = "N", .value = 1};
     tn_graph *graph;
-    tn_contents *contents;
+    tn_contents *contents = NULL;
     tn_error error;
     options.dims = &batch;
     options.dim_count = strcmp(name, "onnx/fashion_resnet") == 0 ? 1 : 0;

@@ -210,7 +210,7 @@ static void run_program(uint64_t seed, uint32_t steps, uint64_t streams, uint32_
 static void nobody_gets_bytes_before_their_end(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= case_count(300, 30); seed++) {
-        print_message(seed % 100 == 0 ? "seed %d\n" : "", (int)seed);
+        if (seed % 100 == 0) print_message("seed %d\n", (int)seed);
         run_program(seed, 600, 2 + seed % (STREAMS - 1), 0);
     }
 }

@@ -454,7 +454,7 @@ static const char *rules_kind_name(tn_rule_kind kind) {
 
 bool tn__rules_are_strict(const tn_program *program) {
     for (uint32_t step = 0; step < tn_program_count(program); step++) {
-        const uint8_t opcode = tn_program_instructions(program)[step].opcode;
+        const tn_opcode opcode = tn_program_instructions(program)[step].opcode;
         if (opcode == TN_SEND || opcode == TN_RECV) return false;
     }
     return true;
