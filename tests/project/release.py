@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The files of a release: the same bytes twice, checksums that sha256sum accepts, a bill of materials with what SPDX requires, and
-versions that must agree.
+"""The files of a release: the same bytes twice, checksums that sha256sum accepts, a bill of materials with what SPDX requires, the
+commit in the archive, and versions that must agree.
 
     release.py SOURCE
 
@@ -36,6 +36,18 @@ def check_files(folder):
     assert {name.split("/", 1)[1] for name in listed if not name.endswith("/")} == set(tracked)
 
 
+def check_revision(folder):
+    """The archive knows its commit, also inside the checkout of another project."""
+    other = folder / "other"
+    other.mkdir()
+    run("git", "init", "--quiet", cwd=other)
+    run("tar", "-xzf", next((folder / "files").glob("*.tar.gz")), "-C", other)
+    tree = next(other.glob("tenure-*"))
+    run("cmake", "-DFOLDER=%s" % tree, "-DOUTPUT=%s/revision.h" % other, "-P", tree / "tools/revision.cmake")
+    head = run("git", "-C", source, "rev-parse", "HEAD").stdout[:8]
+    assert '"%s"' % head in (other / "revision.h").read_text(), (other / "revision.h").read_text()
+
+
 def check_versions(folder):
     copy = folder / "copy"
     assert run("git", "clone", "--quiet", "--no-hardlinks", source, copy).returncode == 0
@@ -55,6 +67,7 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as name:
         check_files(pathlib.Path(name))
+        check_revision(pathlib.Path(name))
         check_versions(pathlib.Path(name))
     return 0
 
