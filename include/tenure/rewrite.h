@@ -513,9 +513,9 @@ typedef struct tn_export_options {
     const tn_dim *dims;                 /* [dim_count] values for symbolic dimensions */
     const tn_input_shape *input_shapes; /* [input_shape_count] shapes for inputs */
     uint32_t dim_count, input_shape_count;
-    /* Limit of the regions that are priced, of the operators of files that are measured, and of the
-     * placements of each plan. 0: no limit, but at most 200,000 placements. Deterministic. At the
-     * limit the best result so far is written. */
+    /* Limit of the regions that are priced, and of the operators of files that are measured; 0: no
+     * limit. Each plan makes as many placements, but at least 2,000 and at most 200,000.
+     * Deterministic. At the limit the best result so far is written. */
     uint64_t work_limit;
 } tn_export_options;
 #define TN_EXPORT_OPTIONS_INIT                                                                     \

@@ -17,7 +17,8 @@ PLANS = [("models/five_operators.onnx",), ("models/two_branches.onnx", "--parall
          ("models/five_operators.onnx", "--bank", "a=8KiB@8GB/s", "--bank", "b=none@1GB/s"),
          # optimal for the objective, above the bound of the bytes; the first has no costs
          ("problems/branches.json", "--objective", "pairs"), ("problems/reuse_costs.csv", "--objective", "pairs", "--capacity", "5"),
-         ("models/two_branches.onnx", "--streams", "2", "--objective", "waits", "--capacity", "8KiB")]
+         ("models/two_branches.onnx", "--objective", "waits", "--capacity", "8KiB"),
+         ("models/two_branches.onnx", "--objective", "pairs", "--capacity", "8KiB")]
 RECORDS = {"version", "input", "library", "command", "result.planner", "result.seed", "result.work"}
 
 
@@ -57,6 +58,18 @@ with tempfile.TemporaryDirectory() as folder:
         subprocess.run([tenure, "plan", source, *words, "-q", "-o", plan], check=True, timeout=120)
         document = json.loads(pathlib.Path(plan).read_text())
         assert verify(source, plan).returncode == 0, (name, words)
+        # "optimal" of an objective needs its value and its bound, also if a lie changes all of them
+        for objective, bound in (("waits", "waits_bound"), ("time", "time_bound")):
+            for changes in ({bound: None}, {bound: "0"}, {bound: -1}, {bound: 2 ** 60}):
+                changed = copy.deepcopy(document)
+                changed["result"].update({"status": "optimal", "objective": objective, **changes})
+                changed["result"] = {key: value for key, value in changed["result"].items() if value is not None}
+                pathlib.Path(lie).write_text(json.dumps(changed))
+                done = verify(source, lie)
+                tried += 1
+                if done.returncode not in (1, 2):
+                    failed += 1
+                    print(f"FAILED: {name} {words}: optimal for {objective} with {changes} is accepted")
         for path, values in facts(document):
             dotted = ".".join(str(part) for part in path)
             if dotted in RECORDS or path[0] == "kernels":

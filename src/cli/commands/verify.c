@@ -260,7 +260,7 @@ static tn_status verify_claims(cli_verify *arguments, tn_layout *layout, tn_erro
     const cli_plan_file *file = &arguments->file;
     cli_input *input = &arguments->input;
     if (file->has_reuse_cost) layout->reuse_cost = file->reuse_cost;
-    if (file->has_reuse_cost && input->setup != NULL)
+    if ((file->has_reuse_cost || file->minimises_pairs) && input->setup != NULL)
         TN_TRY(tn_setup_add_reuse_costs(input->setup, error));
     if (!file->has_waits) return TN_OK;
     if (input->setup != NULL) TN_TRY(tn_setup_add_events(input->setup, error));

@@ -495,6 +495,9 @@ static tn_status plan_claim(const cli_plan_file *file, const json_t *result, con
  * workers together. */
 static tn_status plan_claims(cli_plan_file *file, const json_t *result, tn_error *error) {
     bool waits, time, workers;
+    const char *objective = json_string_value(json_object_get(result, "objective"));
+    file->minimises_pairs =
+        objective != NULL && strcmp(objective, tn_objective_name(TN_OBJECTIVE_PAIRS)) == 0;
     TN_TRY(plan_claim(file, result, "reuse_cost", &file->reuse_cost, &file->has_reuse_cost, error));
     TN_TRY(plan_claim(file, result, "waits", &file->waits, &waits, error));
     TN_TRY(plan_claim(file, result, "time", &file->time, &time, error));

@@ -37,6 +37,7 @@ typedef struct cli_plan_file {
     bool has_program, has_peak; /* has_program: the steps of the plan refer to tensors by index */
     bool has_lower_bound;
     uint64_t peak, lower_bound; /* as the plan states them */
+    bool minimises_pairs;       /* the plan states the objective pairs */
     bool has_reuse_cost;
     uint64_t reuse_cost; /* the reuse cost that the plan states */
     bool has_waits;

@@ -33,12 +33,6 @@ typedef struct document_match {
     tn_error *error;
 } document_match;
 
-/* Whether a result states a value and a bound that is not equal to it. */
-static bool document_has_gap(const json_t *result, const char *bound, const char *value) {
-    const json_t *low = json_object_get(result, bound), *high = json_object_get(result, value);
-    return json_is_integer(low) && json_is_integer(high) && !json_equal(low, high);
-}
-
 /* What a plan minimises, and the members of the result that are equal in an optimal plan. A problem
  * without costs or events has none of the last three. */
 static const struct {
@@ -49,16 +43,60 @@ static const struct {
                        [TN_OBJECTIVE_TIME] = {"time_bound", "time"}};
 enum { DOCUMENT_OBJECTIVES = sizeof document_bounds / sizeof *document_bounds };
 
+/* Reads a word of the result; *word is NULL if it has no such member. */
+static tn_status document_word(const json_t *result, const char *member, const char **word,
+                               tn_error *error) {
+    const json_t *found = json_object_get(result, member);
+    *word = json_string_value(found);
+    if (found == NULL || *word != NULL) return TN_OK;
+    TN_FAIL(error, TN_E_CONFLICT, "the plan states result.%s, which must be a word", member);
+}
+
 /* Reads the objective that the plan states. For a plan that does not state it, *objective is
  * DOCUMENT_OBJECTIVES (unknown) if it may be another one than the bytes. */
 static tn_status document_objective(const cli_plan_file *file, const json_t *result,
                                     unsigned *objective, tn_error *error) {
-    const char *word = json_string_value(json_object_get(result, "objective"));
+    const char *word;
+    TN_TRY(document_word(result, "objective", &word, error));
     *objective = file->has_reuse_cost || file->has_waits ? DOCUMENT_OBJECTIVES : TN_OBJECTIVE_BYTES;
     if (word == NULL) return TN_OK;
     for (*objective = 0; *objective < DOCUMENT_OBJECTIVES; (*objective)++)
         if (strcmp(word, tn_objective_name((tn_objective)*objective)) == 0) return TN_OK;
     TN_FAIL(error, TN_E_CONFLICT, "the plan states result.objective: '%.80s' is none", word);
+}
+
+/* Checks that every bound in the result is a whole number, and at most the value that it bounds.
+ * The bounds of other objectives than that of the plan are 0. */
+static tn_status document_bounded(const json_t *result, unsigned objective, tn_error *error) {
+    for (unsigned i = 0; i < DOCUMENT_OBJECTIVES; i++) {
+        const json_t *low = json_object_get(result, document_bounds[i].bound);
+        const json_t *high = json_object_get(result, document_bounds[i].value);
+        bool fine = low == NULL || (json_is_integer(low) && json_integer_value(low) >= 0);
+        if (fine && low != NULL && json_is_integer(high))
+            fine = json_integer_value(low) <= json_integer_value(high);
+        bool other = i != TN_OBJECTIVE_BYTES && i != objective && objective < DOCUMENT_OBJECTIVES;
+        if (fine && other && low != NULL && json_integer_value(low) != 0)
+            TN_FAIL(error, TN_E_CONFLICT,
+                    "the plan contradicts itself: result.%s is of another objective",
+                    document_bounds[i].bound);
+        if (!fine)
+            TN_FAIL(error, TN_E_CONFLICT,
+                    "the plan contradicts itself: result.%s is no whole number from 0 to result.%s",
+                    document_bounds[i].bound, document_bounds[i].value);
+    }
+    return TN_OK;
+}
+
+/* Checks that an optimal plan states the value that it minimises and an equal bound. A plan without
+ * a reuse cost claims the cost 0, which the verifier has checked. */
+static tn_status document_optimal(const json_t *result, unsigned objective, tn_error *error) {
+    const json_t *low = json_object_get(result, document_bounds[objective].bound);
+    const json_t *high = json_object_get(result, document_bounds[objective].value);
+    if (objective == TN_OBJECTIVE_PAIRS && low == NULL && high == NULL) return TN_OK;
+    if (json_is_integer(low) && json_is_integer(high) && json_equal(low, high)) return TN_OK;
+    TN_FAIL(error, TN_E_CONFLICT,
+            "the plan contradicts itself: it is called optimal, but its %s is not its %s",
+            document_bounds[objective].bound, document_bounds[objective].value);
 }
 
 /* Checks that a plan with one pool states one lower bound. */
@@ -77,26 +115,24 @@ static tn_status document_one_bound(const cli_plan_file *file, tn_error *error) 
 static tn_status document_status(const cli_verify *arguments) {
     const cli_plan_file *file = &arguments->file;
     const json_t *result = json_object_get(file->document, "result");
-    const char *word = json_string_value(json_object_get(result, "status"));
-    bool known = word == NULL;
+    tn_error *error = arguments->error;
+    const char *word;
     unsigned objective;
+    TN_TRY(document_word(result, "status", &word, error));
+    bool known = word == NULL;
     for (tn_verdict verdict = 0; !known && verdict <= TN_VERDICT_STOPPED; verdict++)
         known = strcmp(word, tn_verdict_name(verdict)) == 0;
     if (!known)
-        TN_FAIL(arguments->error, TN_E_CONFLICT, "the plan states result.status: '%.80s' is none",
-                word);
-    TN_TRY(document_objective(file, result, &objective, arguments->error));
-    TN_TRY(document_one_bound(file, arguments->error));
+        TN_FAIL(error, TN_E_CONFLICT, "the plan states result.status: '%.80s' is none", word);
+    TN_TRY(document_objective(file, result, &objective, error));
+    TN_TRY(document_bounded(result, objective, error));
+    TN_TRY(document_one_bound(file, error));
     bool pools =
         objective == TN_OBJECTIVE_BYTES && tn_problem_bank_count(arguments->input.problem) > 1;
     if (word == NULL || strcmp(word, tn_verdict_name(TN_VERDICT_OPTIMAL)) != 0 || pools ||
-        objective == DOCUMENT_OBJECTIVES ||
-        !document_has_gap(result, document_bounds[objective].bound,
-                          document_bounds[objective].value))
+        objective == DOCUMENT_OBJECTIVES)
         return TN_OK;
-    TN_FAIL(arguments->error, TN_E_CONFLICT,
-            "the plan contradicts itself: it is called optimal, but its %s is not its %s",
-            document_bounds[objective].bound, document_bounds[objective].value);
+    return document_optimal(result, objective, error);
 }
 
 /* Whether a member records how the plan was found, or where its parts came from. */

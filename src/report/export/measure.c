@@ -23,6 +23,7 @@
 /* limit of each plan, as a number of placements and not as a time, so that results can be
  * reproduced */
 #define MEASURE_PLAN_WORK 200000u
+#define MEASURE_PLAN_LEAST 2000u
 
 /* --- opening the model --- */
 
@@ -133,10 +134,10 @@ static void measure_binding(const tn_occupancy *occupancy, export_candidate *to)
 }
 
 /* Returns the limit of the placements of each plan. A caller who limits the work limits that of the
- * plans too. */
+ * plans too, but not below what a plan of a small model takes. */
 static uint64_t measure_plan_work(const tn_export_options *asked) {
-    bool is_less = asked->work_limit > 0 && asked->work_limit < MEASURE_PLAN_WORK;
-    return is_less ? asked->work_limit : MEASURE_PLAN_WORK;
+    if (asked->work_limit == 0 || asked->work_limit > MEASURE_PLAN_WORK) return MEASURE_PLAN_WORK;
+    return asked->work_limit < MEASURE_PLAN_LEAST ? MEASURE_PLAN_LEAST : asked->work_limit;
 }
 
 /* Plans the arena for the operators in the order of the file, in at most `work` placements. Sets

@@ -451,12 +451,14 @@ static void json_op_name(tn__text *text, const tn_graph *graph, tn_op_id id) {
 }
 
 /* Writes the pairs of operators that cannot run at the same time with this plan, or null if they
- * are unknown. */
+ * are unknown. Without memory for them the text fails, because null would be another answer. */
 static void json_dependencies(tn__text *text, const tn_report *report) {
     tn_dependency *list;
     uint64_t count;
     tn_error why;
-    if (tn_plan_dependencies(report->occupancy, report->layout, &list, &count, &why) != TN_OK) {
+    tn_status status = tn_plan_dependencies(report->occupancy, report->layout, &list, &count, &why);
+    if (status != TN_OK) {
+        text->failed = text->failed || status == TN_E_NO_MEMORY;
         tn__text_put(text, ",\n\"dependencies_added\":null");
         return;
     }
