@@ -316,6 +316,14 @@ def cross(folder):
     for name, options in (("two_branches.onnx", []), ("five_operators.onnx", ["--static", "first"]), ("keywords.tflite", []),
                           ("keywords.tflite", ["--kernels", "cmsis-nn"])):
         try_plan(folder, "plan", os.path.join(examples, name), options, rng, options)
+    unet, plan = os.path.join(examples, "unet64.onnx"), os.path.join(folder, "again.json")
+    fit = ["fit", "--costs", "model:v100-16", "--budget", "545MB", "--pass", "sublinear"]
+    for command, *options in (fit, ["plan", "--recompute-work", "0.2"]):  # parts of concatenations are computed twice
+        for more in ([], ["--fuse-concat"]):
+            said = run(command, unet, "--train", *options, *more, "-q", "-o", plan, "--overwrite")
+            if said.returncode != 0:
+                fail(f"{command} unet64 {more}: {said.returncode}: {said.stderr}")
+            expect_valid(unet, plan, what=f"{command} unet64 {more}")
     for target in ("cortex-m4", "cortex-m55", "x86-64"):
         try_plan(folder, "arena", os.path.join(examples, "keywords.tflite"), ["--target", target], rng)
 

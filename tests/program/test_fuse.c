@@ -40,8 +40,8 @@ static tn_tensor_id vector(scene *s, tn_kind kind, int64_t size) {
     return tensor(s, kind, 1, &size);
 }
 
-static void apply(scene *s, const char *type, const tn_tensor_id *inputs, uint32_t count,
-                  tn_tensor_id output) {
+static void apply_to(scene *s, const char *type, const tn_tensor_id *inputs, uint32_t count,
+                     const tn_tensor_id *outputs, uint32_t output_count) {
     bool is_onnx = type[0] >= 'A' && type[0] <= 'Z';
     tn_attr axis = {.name = "axis", .type = TN_ATTR_INT, .count = 1, .ints = (int64_t[]){0}};
     tn_op_spec spec = {.type = type,
@@ -49,11 +49,16 @@ static void apply(scene *s, const char *type, const tn_tensor_id *inputs, uint32
                        .version = is_onnx ? 17 : 0,
                        .inputs = inputs,
                        .input_count = count,
-                       .outputs = &output,
-                       .output_count = 1,
+                       .outputs = outputs,
+                       .output_count = output_count,
                        .attrs = &axis,
-                       .attr_count = strcmp(type, "Concat") == 0};
+                       .attr_count = strcmp(type, "Concat") == 0 || strcmp(type, "Split") == 0};
     assert_ok(tn_graph_add_op(s->graph, &spec, NULL, &failure));
+}
+
+static void apply(scene *s, const char *type, const tn_tensor_id *inputs, uint32_t count,
+                  tn_tensor_id output) {
+    apply_to(s, type, inputs, count, &output, 1);
 }
 
 static void occupy(scene *s, uint64_t alignment, bool fuse) {
@@ -233,6 +238,30 @@ static void live_bytes_do_not_rise(void **state) {
     end(&s);
 }
 
+/* A view of a part that is made after the concatenation keeps the whole from being written over,
+ * just as the part itself would. */
+static void views_made_later_count(void **state) {
+    (void)state;
+    scene s = begin();
+    tn_tensor_id x = vector(&s, TN_KIND_INPUT, 32), x2 = vector(&s, TN_KIND_INPUT, 32), t[6], half;
+    static const int64_t sizes[] = {32, 96, 128, 96, 16, 128};
+    for (int i = 0; i < 6; i++)
+        t[i] = vector(&s, i < 3 ? TN_KIND_ACTIVATION : TN_KIND_OUTPUT, sizes[i]);
+    half = vector(&s, TN_KIND_OUTPUT, 16);
+    apply(&s, "Add", (tn_tensor_id[]){x, x2}, 2, t[0]);
+    apply(&s, "Concat", (tn_tensor_id[]){x, t[0], t[0]}, 3, t[1]);
+    apply(&s, "Concat", (tn_tensor_id[]){t[1], x2}, 2, t[2]);
+    apply(&s, "Add", (tn_tensor_id[]){t[1], t[1]}, 2, t[3]);
+    apply_to(&s, "Split", &x2, 1, (tn_tensor_id[]){t[4], half}, 2);
+    apply(&s, "Relu", &t[2], 1, t[5]);
+    occupy(&s, 1, false);
+    uint64_t without = peak(&s);
+    assert_int_equal(life_of(&s, t[5])->share, TN_SHARE_INPLACE);
+    occupy(&s, 1, true);
+    assert_true(peak(&s) <= without);
+    end(&s);
+}
+
 enum { CHAIN_STEPS = 64 };
 
 /* The live bytes at each step. The lower bound may be higher: a buffer of many sections needs all
@@ -268,30 +297,40 @@ static void random_chains_of_parts_never_cost_more(void **state) {
         while (count < 24) {
             uint32_t k = 1 + (uint32_t)tn__random_below(&random, 3), newest = count - 1;
             tn_tensor_id in[3];
-            uint64_t kind = tn__random_below(&random, 5);
+            uint64_t kind = tn__random_below(&random, 9);
             int64_t sum = 0;
             for (uint32_t i = 0; i < k; i++) {
                 uint32_t from =
                     newest - (uint32_t)tn__random_below(&random, newest < 6 ? newest + 1 : 6);
                 in[i] = pool[from];
                 sum += sizes[from];
-                if (i == 0 && kind < 3) break;
+                if (i == 0 && (kind < 3 || kind > 5)) break;
             }
             const tn_tensor *first = tn_graph_tensor(s.graph, in[0]);
             sizes[count] = kind == 0  ? 1 + (int64_t)tn__random_below(&random, 30)
                            : kind < 3 ? first->shape[0]
+                           : kind > 5 ? first->shape[0]
                                       : sum;
             if (sizes[count] > 400) kind = 0, sizes[count] = 5;
+            if (kind == 7 && first->shape[0] % 2 != 0) kind = 6;
+            if (kind == 7) {
+                sizes[count + 1] = sizes[count] = first->shape[0] / 2;
+                pool[count] = vector(&s, TN_KIND_ACTIVATION, sizes[count]);
+                count++;
+            }
             pool[count] =
-                vector(&s, count == 23 ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, sizes[count]);
+                vector(&s, count >= 23 ? TN_KIND_OUTPUT : TN_KIND_ACTIVATION, sizes[count]);
             if (kind == 0) apply(&s, "mix.default", in, 1, pool[count]);
             if (kind == 1) apply(&s, "Relu", in, 1, pool[count]);
             if (kind == 2) apply(&s, "relu_.default", in, 1, pool[count]);
-            if (kind > 2) apply(&s, "cat.default", in, k, pool[count]);
+            if (kind > 2 && kind < 6) apply(&s, "cat.default", in, k, pool[count]);
+            if (kind == 6) apply(&s, "Identity", in, 1, pool[count]);
+            if (kind == 8) apply(&s, "detach.default", in, 1, pool[count]);
+            if (kind == 7) apply_to(&s, "Split", in, 1, &pool[count - 1], 2);
             count++;
         }
         for (int fused = 0; fused < 2; fused++) {
-            occupy(&s, 1, fused != 0);
+            occupy(&s, seed % 4 == 0 ? 4 : 1, fused != 0);
             live_curve(&s, curve[fused]);
         }
         bool less = false;
@@ -319,6 +358,7 @@ int main(void) {
         cmocka_unit_test(what_is_written_into_later_is_copied),
         cmocka_unit_test(strides_that_nobody_states_are_copied),
         cmocka_unit_test(live_bytes_do_not_rise),
+        cmocka_unit_test(views_made_later_count),
         cmocka_unit_test(random_chains_of_parts_never_cost_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -545,8 +545,9 @@ static tn_status rows_load_model(cli_verify *arguments) {
     options->claimed = arguments->claimed;
     if (options->inplace == TN_INPLACE_CHOOSE) {
         options->inplace = TN_INPLACE_CLAIMED;
-        /* concatenations are fused only where the claimed offsets require it */
-        options->fuse_concat = true;
+        /* Concatenations are fused only where the claimed offsets require it. A tensor that is
+         * computed several times has no claim, so the plan's own options decide if it has some. */
+        options->fuse_concat = options->fuse_concat || !arguments->file.has_options;
     }
     if (rows_claims_static(arguments)) input->statics = TN_STATIC_ARENA;
     TN_TRY(cli_input_rebuild(input, arguments->error));

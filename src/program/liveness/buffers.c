@@ -48,6 +48,12 @@ typedef struct buffers_state {
     /* [ranges] last step at which an operator writes into the source of this alias; 0: no operator
      * does */
     uint32_t *changed;
+    /* [ranges] the last step at which this live range or a view of it is needed, including views of
+     * views and views that are made later */
+    uint32_t *needed;
+    /* [ranges] the newest view of a live range, and the next older view of the same source;
+     * RANGE_NONE: there is none */
+    uint32_t *view, *older;
 } buffers_state;
 
 static void buffers_open(buffers_state *buffers, uint32_t id) {
@@ -273,8 +279,9 @@ static void buffers_place(buffers_state *buffers, uint32_t id) {
 
 static bool buffers_make(buffers_state *buffers, tn__arena *scratch) {
     size_t n = buffers->liveness->count;
-    uint32_t **numbers[] = {&buffers->next,     &buffers->head, &buffers->begin,  &buffers->all,
-                            &buffers->all_next, &buffers->size, &buffers->changed};
+    uint32_t **numbers[] = {&buffers->next,     &buffers->head, &buffers->begin,   &buffers->all,
+                            &buffers->all_next, &buffers->size, &buffers->changed, &buffers->needed,
+                            &buffers->view,     &buffers->older};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!(*numbers[i] = tn__arena_array(scratch, n, sizeof **numbers[i]))) return false;
     buffers->base = tn__arena_array(scratch, n, sizeof *buffers->base);
@@ -282,6 +289,7 @@ static bool buffers_make(buffers_state *buffers, tn__arena *scratch) {
 }
 
 static void buffers_watch(buffers_state *buffers);
+static void buffers_list_views(buffers_state *buffers);
 
 tn_status tn__buffers_assign(liveness_state *liveness) {
     buffers_state buffers = {.liveness = liveness};
@@ -289,6 +297,7 @@ tn_status tn__buffers_assign(liveness_state *liveness) {
     tn__arena_init(&scratch, liveness->context);
     bool all = buffers_make(&buffers, &scratch);
     if (all) buffers_watch(&buffers);
+    if (all) buffers_list_views(&buffers);
     for (uint32_t id = 0; id < liveness->count && all; id++) {
         buffers.base[id] = TN_SIZE_UNKNOWN;
         buffers_place(&buffers, id);
@@ -319,7 +328,7 @@ tn_status tn__buffers_assign(liveness_state *liveness) {
  * holds bytes of the output. Two cases are left out, because they keep other operators from working
  * in place. An input that outlives the output does so for the output; this is harmless only if such
  * inputs fill the output. An output that outlives a tensor of which it holds only a part does so
- * for that tensor.
+ * for that tensor. Views count as what they show, also if they are made after the concatenation.
  *
  * If operators may run concurrently (streams, parallel-safe), all inputs are copied, because "at
  * the same step" is not defined then. Buckets are an exception: their inputs are over when the
@@ -370,6 +379,28 @@ static void buffers_watch(buffers_state *buffers) {
             buffers->changed[root[id]] = range->first;
     }
     for (size_t id = liveness->count; id-- > 0;) buffers->changed[id] = buffers->changed[root[id]];
+}
+
+/* Computes `needed` and the lists of views. Views that get their own memory in the end count, too:
+ * this is only known once they are placed. */
+static void buffers_list_views(buffers_state *buffers) {
+    const live_range *ranges = buffers->liveness->ranges;
+    size_t count = buffers->liveness->count;
+    for (size_t id = 0; id < count; id++) {
+        buffers->needed[id] = ranges[id].last;
+        buffers->view[id] = buffers->older[id] = RANGE_NONE;
+    }
+    for (size_t id = 0; id < count; id++) {
+        uint32_t source = ranges[id].source;
+        if (source == RANGE_NONE) continue;
+        buffers->older[id] = buffers->view[source];
+        buffers->view[source] = (uint32_t)id;
+    }
+    for (size_t id = count; id-- > 0;) {
+        uint32_t source = ranges[id].source;
+        if (source != RANGE_NONE && buffers->needed[id] > buffers->needed[source])
+            buffers->needed[source] = buffers->needed[id];
+    }
 }
 
 /* Whether the elements of a live range are contiguous. For aliases this is unknown, and the answer
@@ -452,18 +483,35 @@ static uint64_t fuse_overlap(uint64_t a_lo, uint64_t a_hi, uint64_t b_lo, uint64
     return lo < hi ? hi - lo : 0;
 }
 
+/* Whether a view of `member` that is made after the concatenation holds some of the input's bytes
+ * when the output's last reader runs. Views that exist already are members themselves. */
+static bool fuse_is_viewed(const fuse_join *join, uint32_t member, const live_range *input) {
+    const buffers_state *buffers = join->buffers;
+    const live_range *ranges = buffers->liveness->ranges, *source = &ranges[member];
+    for (uint32_t v = buffers->view[member]; v != RANGE_NONE; v = buffers->older[v]) {
+        const live_range *view = &ranges[v];
+        if (view <= join->output) break;
+        if (buffers->needed[v] < join->output->last) continue;
+        uint64_t lo = source->delta + view->offset;
+        bool known = !view->must && !view->whole && !source->whole;
+        if (!known || (lo < input->hi && input->lo < tn__add_sat(lo, view->bytes))) return true;
+    }
+    return false;
+}
+
 /* Whether some of the input's bytes are still needed when the output's last reader runs. *covered
- * is set if all of them are. */
+ * is set if all of them are, for as long as the output or a view of it is needed. */
 static bool fuse_is_outlived(const fuse_join *join, const fuse_input *input, bool *covered) {
     const buffers_state *buffers = join->buffers;
     const live_range *ranges = buffers->liveness->ranges, *range = &ranges[input->range];
     bool any = false;
+    uint32_t end = buffers->needed[join->output - ranges];
     *covered = false;
     for (uint32_t m = buffers->all[input->root]; m != RANGE_NONE; m = buffers->all_next[m]) {
-        if (ranges[m].last < join->output->last) continue;
-        if (ranges[m].lo >= range->hi || ranges[m].hi <= range->lo) continue;
-        any = true;
-        *covered = *covered || (ranges[m].lo <= range->lo && ranges[m].hi >= range->hi);
+        if (!buffers_meet(&ranges[m], range)) continue;
+        any = any || ranges[m].last >= join->output->last || fuse_is_viewed(join, m, range);
+        bool holds = ranges[m].lo <= range->lo && ranges[m].hi >= range->hi;
+        *covered = *covered || (holds && ranges[m].last >= end);
     }
     return any;
 }
@@ -493,10 +541,11 @@ static void fuse_outliving(fuse_join *join) {
 static bool fuse_holds_part(const fuse_join *join, const fuse_input *input) {
     const buffers_state *buffers = join->buffers;
     const live_range *ranges = buffers->liveness->ranges, *range = &ranges[input->range];
+    uint32_t end = buffers->needed[join->output - ranges];
     for (uint32_t m = buffers->all[input->root]; m != RANGE_NONE; m = buffers->all_next[m]) {
         const live_range *member = &ranges[m];
         uint64_t inside = 0;
-        if (member->last <= join->output->first + 1 || member->last >= join->output->last) continue;
+        if (member->last <= join->output->first + 1 || member->last >= end) continue;
         if (!buffers_meet(member, range)) continue;
         for (uint32_t i = 0; i < join->count; i++) {
             const live_range *other = &ranges[join->inputs[i].range];
