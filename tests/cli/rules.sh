@@ -135,7 +135,16 @@ printf '{"cpu":[3,1,1,2,2,5,4],"ram":[1,3,1,1,2,1,1],"edges":[[0,1],[0,2],[1,3],
 expect 0 '^time +19,' $tenure fit --problem dag.json --budget 6
 expect 1 "proved; the least found takes 7 bytes; the rule keep 'o1' prevents it" $tenure fit --problem dag.json --budget 6 --keep o1
 expect 0 '^time +18,' $tenure fit --problem dag.json --budget 7 --keep 'o*'
+# bytes before fitting are those without the rules, and so is the end of the curve
+for rules in "" "--recompute o1" "--keep o3"; do
+    expect 0 '^without fitting +7 bytes' $tenure fit --problem dag.json --budget 7 $rules
+done
+expect 0 '^ +7 +7 +18 ' $tenure fit --problem dag.json --sweep 4
+end=$(tail -n 1 out)
+expect 0 '^ +6 +6 +19 ' $tenure fit --problem dag.json --sweep 4 --keep o3
+[ "$(tail -n 1 out)" = "$end" ] || { echo "FAILED: the curve with --keep o3 ends at $(tail -n 1 out), not at $end"; failed=1; }
 expect 2 "keep 'x' matches no operator" $tenure fit --problem dag.json --budget 7 --keep x
+expect 2 "keep 'type:x' matches no operator: operators of a problem have no types" $tenure fit --problem dag.json --budget 7 --keep type:x
 expect 2 'order cannot be combined with --problem' $tenure fit --problem dag.json --budget 7 --order memory
 expect 2 'which needs a model file' $tenure estimate "$models/../configs/gpt_175b.json" --train --batch 8 --recompute 'type:Conv'
 expect 2 'has no effect' $tenure estimate "$models/../configs/gpt_175b.json" --train --batch 8 --keep 'type:Conv'

@@ -423,8 +423,13 @@ class Models(unittest.TestCase):
             tenure.fit(chain, 21, keep=["a"])
         self.assertIn("the rule keep 'a' prevents it", str(caught.exception))
         self.assertRaises(TypeError, tenure.fit, chain, 100, keep="a")
-        for wrong in (["a:prefetch=0"], ["a:prefetch=4097"], ["a:prefetch="], ["a:prefetch=1e3"], {"a": 4097}, {"a": -1}):
+        for wrong in (["a:prefetch=0"], ["a:prefetch=4097"], ["a:prefetch="], ["a:prefetch=1e3"], ["a:prefetch=\u0663"],
+                      ["a:prefetch=\u00b2"], {"a": 4097}, {"a": -1}, {"a:prefetch=2": 2}, {"a:prefetch=2": 0}):
             self.assertRaises(ValueError, tenure.fit, chain, 100, swap=wrong, link=1e12)
+        for wrong in ({"a": True}, {"a": False}, {"a": 1.0}, {"a": "1"}):
+            self.assertRaises(TypeError, tenure.fit, chain, 100, swap=wrong, link=1e12)
+        self.assertRaisesRegex(ValueError, "in a mapping, the distance is the value", tenure.fit, chain, 100,
+                               swap={"a:prefetch=2": 2}, link=1e12)
         for call, budget in ((tenure.fit, ["1GiB"]), (tenure.estimate, [])):
             self.assertRaises(TypeError, call, self.model, *budget, kernels="plain")
         with self.assertRaises(tenure.Error) as caught:

@@ -15,7 +15,7 @@ def cut(pattern: str) -> Tuple[str, int]:
     before, found, distance = pattern.rpartition(PREFETCH)
     if not found:
         return pattern, 0
-    if not distance.isdecimal() or not 0 < int(distance) <= PREFETCH_MOST:
+    if not (distance.isascii() and distance.isdecimal()) or not 0 < int(distance) <= PREFETCH_MOST:
         raise ValueError("swap: '%s' is not a number of operators from 1 to %d" % (distance, PREFETCH_MOST))
     return before, int(distance)
 
@@ -28,8 +28,14 @@ def rules(keep: Patterns, recompute: Patterns, swap: Swaps, segments: int) -> Op
             raise TypeError("%s: a list of patterns, not a single text" % kind)
         for pattern in patterns:
             ahead = patterns[pattern] if isinstance(patterns, Mapping) else 0
-            if kind == "swap" and not ahead and isinstance(pattern, str):
-                pattern, ahead = cut(pattern)
+            if isinstance(ahead, bool):
+                raise TypeError("%s: a number of operators, not %r" % (kind, ahead))
+            if kind == "swap" and isinstance(pattern, str):
+                if not isinstance(patterns, Mapping):
+                    pattern, ahead = cut(pattern)
+                elif PREFETCH in pattern:
+                    raise ValueError("swap: '%s': in a mapping, the distance is the value: {'%s': 4}"
+                                     % (pattern, pattern.rpartition(PREFETCH)[0]))
             found.append((kind, pattern, number(ahead, "swap", PREFETCH_MOST)))
     count = number(segments, "segments", MOST)
     if not found and not count:

@@ -518,17 +518,27 @@ tn_rule_kind tn__rules_of(const tn_rules *given, const tn_graph *graph, tn_op_id
     return TN_RULE_COUNT;
 }
 
+/* Whether an operator is one of a problem without a model. Its type is internal. */
+static bool rules_is_opaque(const tn_op *op) {
+    return strcmp(op->domain, "tenure") == 0 && strncmp(op->type, "Opaque", 6) == 0;
+}
+
 /* Fails for a rule with a pattern that matches nothing. The message lists some names or types that
  * a pattern could match. */
 static tn_status rules_refuse(const tn__rules_state *s, uint32_t index) {
     const bool type = rules_is_type(s->rules.list[index].pattern);
     const char *listed[RULES_LISTED];
     uint32_t count = 0, more = 0;
+    bool untyped = false;
     char text[TN__RULE_TEXT];
     tn__text words;
     tn__text_init(&words, s->context);
     for (uint32_t j = 0; j < s->dag->job_count; j++) {
         if (s->dag->jobs[j].op == TN_NONE) continue;
+        if (type && rules_is_opaque(tn_graph_op(s->graph, s->dag->jobs[j].op))) {
+            untyped = true;
+            continue;
+        }
         const char *word = rules_word(s, j, type);
         bool known = word[0] == '\0';
         for (uint32_t i = 0; i < count && !known; i++) known = strcmp(listed[i], word) == 0;
@@ -542,8 +552,10 @@ static tn_status rules_refuse(const tn__rules_state *s, uint32_t index) {
     }
     tn_status status =
         words.failed || words.data == NULL
-            ? tn__fail(s->error, TN_E_INVALID, "the rule %s matches no operator",
-                       tn__rule_text(&s->rules, index, text))
+            ? tn__fail(s->error, TN_E_INVALID, "the rule %s matches no operator%s",
+                       tn__rule_text(&s->rules, index, text),
+                       untyped ? ": operators of a problem have no types; give a pattern of names"
+                               : "")
             : tn__fail(s->error, TN_E_INVALID,
                        "the rule %s matches no operator that has a result of its own; %s are %s%s",
                        tn__rule_text(&s->rules, index, text),

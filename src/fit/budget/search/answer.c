@@ -435,7 +435,6 @@ static tn_status answer_rule(tn__fit *fit, tn_fit_result *result) {
     const tn__fit_start *start = &fit->starts[0];
     tn__schedule once;
     tn_status status = TN_OK;
-    if (start->ruled == NULL) return TN_OK;
     tn_fit_release(result);
     tn__schedule_init(&once, &fit->context);
     for (uint32_t j = 0; j < start->dag.job_count && status == TN_OK; j++)
@@ -449,7 +448,18 @@ static tn_status answer_rule(tn__fit *fit, tn_fit_result *result) {
     return TN_OK;
 }
 
+/* A problem without a model counts live bytes instead of a layout: those of the schedule in which
+ * each job of `dag` runs once. */
+static tn_status answer_count_live(const tn__fit *fit, const tn__dag *dag, tn_fit_result *result) {
+    uint64_t peak;
+    if (!fit->options.live) return TN_OK;
+    TN_TRY(tn__dag_plain_peak(dag, &fit->context, &peak, fit->error));
+    result->bytes = tn__add_sat(peak, fit->options.fixed_bytes);
+    return TN_OK;
+}
+
 tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
+    const tn__fit_start *start = &fit->starts[0];
     TN_TRY(answer_copy_program(fit, fit->given, &result->program));
     if (fit->laid != NULL) {
         TN_TRY(answer_lay_out_as(fit, fit->laid, result));
@@ -458,18 +468,12 @@ tn_status tn__fit_plain(tn__fit *fit, tn_fit_result *result) {
         TN_TRY(tn__fit_lay_out(fit, TN__FIT_CAREFUL, 0, result));
     }
     result->pass = "none";
+    TN_TRY(answer_count_live(fit, start->ruled == NULL ? &start->dag : &start->plain, result));
     fit->plain_bytes = result->bytes;
     fit->plain_time = result->time;
+    if (start->ruled == NULL) return TN_OK;
     TN_TRY(answer_rule(fit, result));
-    if (fit->options.live) { /* a problem without a model counts live bytes instead of a layout */
-        uint64_t peak;
-        TN_TRY(tn__dag_plain_peak(&fit->starts[0].dag, &fit->context, &peak, fit->error));
-        result->bytes = tn__add_sat(peak, fit->options.fixed_bytes);
-    }
-    if (fit->starts[0].ruled != NULL) return TN_OK;
-    fit->plain_bytes = result->bytes;
-    fit->plain_time = result->time;
-    return TN_OK;
+    return answer_count_live(fit, &start->dag, result);
 }
 
 tn_status tn__fit_copy(tn__fit *fit, const tn_fit_result *from, tn_fit_result *to) {
