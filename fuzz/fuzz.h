@@ -1,6 +1,6 @@
 /* fuzz.h - what all fuzzers share: an expectation, and a count of the inputs that were accepted.
  *
- * A fuzzer whose inputs are all refused at the first check tests nothing behind it. Each fuzzer
+ * A fuzzer tests little if all its inputs are refused at the first check. Each fuzzer
  * calls fuzz_accept where an input has passed its reader; replay.c fails if no seed gets there.
  */
 #ifndef FUZZ_FUZZ_H

@@ -1,5 +1,5 @@
-/* fuzz_symbols.c - any bytes as a file of code whose functions are looked up, as the command watch
- * does for the mappings of another process.
+/* fuzz_symbols.c - any bytes as a file of code in which functions are looked up, as the command
+ * watch does for the mappings of another process.
  *
  * The first two bytes are the offset of the mapping in the file. What must hold: every address of
  * the mapping gets a name that ends, of at most 200 bytes, or a number; other addresses get none.
@@ -38,7 +38,7 @@ static void symbols_put(const uint8_t *data, size_t size) {
     fuzz_must(file >= 0 && write(file, data, size) == (ssize_t)size && close(file) == 0);
 }
 
-/* Tells the reader of one mapping, as a line of /proc/PID/maps does. */
+/* Adds one mapping, as a line of /proc/PID/maps. */
 static void symbols_map(tn__watch_symbols *symbols, unsigned offset) {
     char line[256];
     struct stat facts;
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tn__watch_symbols *symbols = tn__watch_symbols_open(0, &arena); /* no process has this number */
     fuzz_must(symbols != NULL);
     symbols_map(symbols, (unsigned)data[0] | (unsigned)data[1] << 8);
-    /* an address is that behind a call, so the first of the mapping is one byte after its begin */
+    /* a return address follows its call, so the first is one byte after the mapping begins */
     fuzz_must(symbols_find(symbols, SYMBOLS_FIRST) == NULL);
     fuzz_must(symbols_find(symbols, SYMBOLS_FIRST + SYMBOLS_BYTES + 1) == NULL);
     for (uint64_t at = 1; at <= SYMBOLS_BYTES; at += SYMBOLS_STEP) {

@@ -33,8 +33,8 @@ typedef struct document_match {
     tn_error *error;
 } document_match;
 
-/* What a plan minimises, and the members of the result that are equal in an optimal plan. A problem
- * without costs or events has none of the last three. */
+/* What a plan minimises, and the members of the result that are equal in an optimal plan. The
+ * last three are absent in a problem without costs or events. */
 static const struct {
     const char *bound, *value;
 } document_bounds[] = {[TN_OBJECTIVE_BYTES] = {"lower_bound", "peak"},
